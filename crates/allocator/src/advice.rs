@@ -11,12 +11,16 @@ use alloy::primitives::Address;
 use domain::ids::ChainId;
 use domain::money::{Amount, OutOfRange, UsdMicros};
 use domain::quote::Quote;
+use store::relays::Burnt;
 
 /// The worth of an amount of a currency on a chain. None while no price is known.
 pub type BatchWorth = dyn Fn(ChainId, Address, Amount) -> Option<UsdMicros> + Send + Sync;
 
 /// The cost of a refund on a chain, in the currency refunded. None while no price is known.
 pub type RefundCost = dyn Fn(ChainId, Address) -> Result<Option<Amount>, OutOfRange> + Send + Sync;
+
+/// The cost of a relay on a chain, in the currency that it brought. None while no price is known.
+pub type RelayCost = dyn Fn(ChainId, Address, Burnt) -> Result<Option<Amount>, OutOfRange> + Send + Sync;
 
 /// The gas of failed fills that comes off a refund on a chain, in the currency refunded. None while no price is known.
 pub type Wasted =
@@ -31,6 +35,8 @@ pub struct Advice {
     pub refund_cost: Arc<RefundCost>,
     /// The cost of the sweep that brought a deposit, in its currency.
     pub sweep_cost: Arc<RefundCost>,
+    /// The cost of the relay that brought a deposit, in its currency.
+    pub relay_cost: Arc<RelayCost>,
     pub wasted: Arc<Wasted>,
     /// Addresses that are not served.
     pub is_blocked: Arc<Listed>,

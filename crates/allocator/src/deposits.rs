@@ -68,8 +68,9 @@ pub(crate) async fn is_relayed(
     deposit: &Deposit,
     quote: &Quote,
 ) -> Result<bool, AllocatorError> {
-    let (request, chain, hash) = (quote.id, deposit.chain, deposit.tx);
-    Ok(allocator.store.read(move |tx| relays::brought(tx, request, chain, hash)).await?)
+    let (request, at) = (quote.id, (deposit.chain, deposit.tx));
+    let Some(proxy) = allocator.chains.get(&deposit.chain).map(|it| it.chain.approval_proxy) else { return Ok(false) };
+    Ok(allocator.store.read(move |tx| relays::brought(tx, request, at, proxy)).await?)
 }
 
 /// The facts of a deposit that the rules judge, as the ledger has them.

@@ -8,7 +8,7 @@ use domain::quote::Quote;
 use domain::time::Timestamp;
 use store::depository_ledger::{self, Deposit, Held};
 use store::payouts::{self, Kind, Payout, State};
-use store::{Tx, settlements, sweeps};
+use store::{StoreError, Tx, relays, settlements, sweeps};
 use tracing::{error, info};
 
 use crate::allocator::{Allocator, MAX_ROWS_PER_ROUND};
@@ -88,18 +88,22 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
 
 /// The gas that comes off a deposit which goes back, in its currency. None while no price is known.
 pub(crate) async fn cost(allocator: &Allocator, deposit: &Deposit) -> Result<Option<Amount>, AllocatorError> {
-    let (chain, order, sender) = (deposit.chain, deposit.order, deposit.sender);
-    let read = move |tx: &mut Tx<'_>| order.map_or(Ok(false), |order| sweeps::brought(tx, chain, order, sender));
-    let swept = match allocator.store.read(read).await? {
-        // Whoever has us sweep an address pays for it, as often as they like.
-        true => (allocator.advice.sweep_cost)(chain, deposit.currency)?,
-        false => Some(Amount::ZERO),
+    let (chain, order, sender, hash) = (deposit.chain, deposit.order, deposit.sender, deposit.tx);
+    let read = move |tx: &mut Tx<'_>| {
+        let Some(order) = order else { return Ok((false, None)) };
+        Ok::<_, StoreError>((sweeps::brought(tx, chain, order, sender)?, relays::at_our_cost(tx, order, chain, hash)?))
     };
-    let (Some(transfer), Some(swept)) = ((allocator.advice.refund_cost)(chain, deposit.currency)?, swept) else {
+    // Whoever has us sweep an address, or send a relay, pays for it, as often as they like.
+    let brought = match allocator.store.read(read).await? {
+        (true, _) => (allocator.advice.sweep_cost)(chain, deposit.currency)?,
+        (false, Some(burnt)) => (allocator.advice.relay_cost)(chain, deposit.currency, burnt)?,
+        (false, None) => Some(Amount::ZERO),
+    };
+    let (Some(transfer), Some(brought)) = ((allocator.advice.refund_cost)(chain, deposit.currency)?, brought) else {
         return Ok(None);
     };
     // The depository's call costs about twice a transfer.
-    Ok(Some(transfer.checked_add(transfer)?.checked_add(swept)?))
+    Ok(Some(transfer.checked_add(transfer)?.checked_add(brought)?))
 }
 
 /// The facts of a deposit as if somebody else had sent it: a stranger's calls run in fills of ours, and may sweep too

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes};
 use domain::api_key::ApiKeyId;
-use domain::ids::{ChainId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
@@ -122,13 +122,19 @@ pub fn set_state(tx: &mut Tx<'_>, request: RequestId, state: State, now: Timesta
     Ok(())
 }
 
-/// True if a transaction is the relay of a request, byte for byte and by its relayer.
-pub fn brought(tx: &mut Tx<'_>, request: RequestId, chain: ChainId, hash: B256) -> Result<bool, StoreError> {
+/// True if a transaction is the permit of a request, byte for byte and by its relayer. Permits go to the approval proxy. Of
+/// a raw call nobody knows that the user wants it: any key may bring one for a quote that was made without a key.
+pub fn brought(
+    tx: &mut Tx<'_>,
+    request: RequestId,
+    (chain, hash): (ChainId, B256),
+    proxy: Address,
+) -> Result<bool, StoreError> {
     let row = tx.row(
         "select 1 from relay r join transaction_record t on t.request_id = r.request_id and t.chain_id = r.chain_id
          and t.direction = 'in' and t.sender = r.relayer and t.target = r.target and t.data = r.data
-         where r.request_id = $1 and r.chain_id = $2 and t.tx_hash = $3 limit 1",
-        &[request.0.into(), chain.0.try_into()?, hash.into()],
+         where r.request_id = $1 and r.chain_id = $2 and t.tx_hash = $3 and r.target = $4 limit 1",
+        &[request.0.into(), chain.0.try_into()?, hash.into(), proxy.into()],
     )?;
     Ok(row.is_some())
 }
@@ -142,13 +148,16 @@ pub struct Burnt {
     pub gas: u64,
 }
 
-/// The gas of the relay that a transaction is, unless it is charged to an app balance.
-pub fn at_our_cost(tx: &mut Tx<'_>, chain: ChainId, hash: B256) -> Result<Option<Burnt>, StoreError> {
+/// The gas of an order's own relay, if a transaction is that, unless it is charged to an app balance or the order was
+/// filled: then the quote has paid for it.
+pub fn at_our_cost(tx: &mut Tx<'_>, order: OrderId, chain: ChainId, hash: B256) -> Result<Option<Burnt>, StoreError> {
     let row = tx.row(
-        "select t.fee, r.gas from transaction_record t join relay r on t.request_id = r.request_id
-         and t.chain_id = r.chain_id and t.sender = r.relayer and t.target = r.target and t.data = r.data
-         where t.tx_hash = $1 and t.chain_id = $2 and t.direction = 'in' and r.charged = 0 limit 1",
-        &[hash.into(), chain.0.try_into()?],
+        "select t.fee, r.gas from request q join relay r on r.request_id = q.request_id
+         join transaction_record t on t.request_id = r.request_id and t.chain_id = r.chain_id
+         and t.sender = r.relayer and t.target = r.target and t.data = r.data
+         where q.order_id = $1 and t.tx_hash = $2 and t.chain_id = $3 and t.direction = 'in' and r.charged = 0
+         and not exists (select 1 from settlement s where s.order_id = $1 and s.outcome = 'fill') limit 1",
+        &[order.0.into(), hash.into(), chain.0.try_into()?],
     )?;
     let burnt = |row: Row| {
         let fee = row.opt_text(0)?.map(|text| text.parse().map_err(|_| unknown(0, "an amount"))).transpose()?;
@@ -187,6 +196,16 @@ pub fn void_permits_since(
     let row = tx.row(
         "select count(*) from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2
          and target = $3",
+        &[chain.0.try_into()?, since.into(), proxy.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
+}
+
+/// The number of a chain's raw calls at our cost that turned out void since a time.
+pub fn void_calls_since(tx: &mut Tx<'_>, chain: ChainId, proxy: Address, since: Timestamp) -> Result<u64, StoreError> {
+    let row = tx.row(
+        "select count(*) from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2
+         and target <> $3",
         &[chain.0.try_into()?, since.into(), proxy.into()],
     )?;
     row.map_or(Ok(0), |row| row.uint(0))

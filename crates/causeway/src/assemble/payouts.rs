@@ -10,7 +10,8 @@ use domain::ids::ChainId;
 use domain::money::Amount;
 use domain::quote::Quote;
 use solver::Solver;
-use solver::payments::amount::{refund_cost, sweep_cost, wasted_gas};
+use solver::payments::amount::{refund_cost, relay_cost, sweep_cost, wasted_gas};
+use store::relays::Burnt;
 
 use super::{nodes_at, signers};
 use crate::config::{ChainConfig, Config};
@@ -97,6 +98,12 @@ fn advice(solver: &Solver) -> Advice {
         (None, _) | (_, None) => Ok(None),
     };
     let (market, chains) = (solver.market.clone(), solver.chains.clone());
+    let relayed =
+        move |chain: ChainId, currency: Address, burnt: Burnt| match (chains.get(&chain), market.latest(chain)) {
+            (Some(handle), Some(snapshot)) => relay_cost(handle, &snapshot, burnt, currency),
+            (None, _) | (_, None) => Ok(None),
+        };
+    let (market, chains) = (solver.market.clone(), solver.chains.clone());
     let wasted = move |chain: ChainId, currency: Address, quote: &Quote, fees: &[(ChainId, Amount)]| {
         let (Some(handle), Some(snapshot)) = (chains.get(&chain), market.latest(chain)) else { return Ok(None) };
         let native = |chain| {
@@ -110,6 +117,7 @@ fn advice(solver: &Solver) -> Advice {
         batch_worth: Arc::new(batch_worth),
         refund_cost: Arc::new(cost),
         sweep_cost: Arc::new(swept),
+        relay_cost: Arc::new(relayed),
         wasted: Arc::new(wasted),
         is_blocked: Arc::new(move |who| blocked.load().blocked.contains(&who)),
         is_custodial: Arc::new(move |who| custodial.load().custodial.contains(&who)),

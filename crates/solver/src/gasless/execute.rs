@@ -39,6 +39,8 @@ const MAX_GAS: u64 = 3_000_000;
 const VALIDITY: Duration = Duration::from_secs(300);
 /// Calls of one key that may fail at our cost within the time for which a failure counts.
 const MAX_VOIDS_OF_KEY: u64 = 5;
+/// The same of all keys on a chain.
+const MAX_VOID_CALLS: u64 = 20;
 /// Calls of one key at our cost that no block has: the same balance may stand behind all of them.
 const MAX_LIVE_OF_KEY: u64 = 8;
 
@@ -369,6 +371,10 @@ fn begin(
 fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
     let (Some(key), Some((handle, _))) = (relay.key, context.on(relay.chain)) else { return Err(PermitError::NotNow) };
     let since = permits::since(context.now);
+    // Keys cost nothing: a caller with many of them is stopped here.
+    if relays::void_calls_since(tx, relay.chain, handle.chain.approval_proxy, since)? >= MAX_VOID_CALLS {
+        return Err(PermitError::NotNow);
+    }
     let (voids, live) = relays::calls_of_key(tx, relay.chain, handle.chain.approval_proxy, key, since)?;
     if voids >= MAX_VOIDS_OF_KEY {
         return Err(PermitError::Paused);

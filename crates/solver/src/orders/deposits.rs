@@ -225,7 +225,7 @@ fn is_relayed(
 ) -> Result<bool, SolverError> {
     match context.on(deposit.chain) {
         Some((handle, _)) if handle.is_relayer(deposit.sender) => {
-            Ok(relays::brought(tx, request.id, deposit.chain, deposit.tx)?)
+            Ok(relays::brought(tx, request.id, (deposit.chain, deposit.tx), handle.chain.approval_proxy)?)
         }
         _ => Ok(false),
     }

@@ -11,6 +11,7 @@ use market::Snapshot;
 use store::deposits::DepositId;
 use store::dues::Due;
 use store::payments::{Purpose, Subject};
+use store::relays::Burnt;
 use store::{Tx, deposits, payments, relays, sweeps};
 
 use crate::context::PayContext;
@@ -158,12 +159,26 @@ fn bringing_cost(
     if swept {
         return Ok(sweep_cost(handle, snapshot, due.currency)?);
     }
-    let wei = match relays::at_our_cost(tx, deposit.chain, deposit.tx)? {
-        // Its receipt may not be read yet: then it is the most that it may have burnt.
-        Some(burnt) => burnt.fee.unwrap_or_else(|| snapshot.cost(burnt.gas)),
-        None => Amount::ZERO,
+    let burnt = match deposit.order_id {
+        Some(order) => relays::at_our_cost(tx, order, deposit.chain, deposit.tx)?,
+        None => None,
     };
-    Ok(in_currency(handle, snapshot, wei, due.currency)?)
+    match burnt {
+        Some(burnt) => Ok(relay_cost(handle, snapshot, burnt, due.currency)?),
+        None => Ok(Some(Amount::ZERO)),
+    }
+}
+
+/// The cost of a relay, in the currency that it brought. None when prices are not known.
+pub fn relay_cost(
+    handle: &ChainHandle,
+    snapshot: &Snapshot,
+    burnt: Burnt,
+    currency: Address,
+) -> Result<Option<Amount>, OutOfRange> {
+    // Its receipt may not be read yet: then it is the most that it may have burnt.
+    let wei = burnt.fee.unwrap_or_else(|| snapshot.cost(burnt.gas));
+    in_currency(handle, snapshot, wei, currency)
 }
 
 /// The cost of sweeping a deposit address, in the currency that was swept. None when prices are not known.
@@ -187,7 +202,7 @@ pub fn refund_cost(
 }
 
 /// An amount of a chain's native currency in another currency of it. None when prices are not known.
-pub(crate) fn in_currency(
+fn in_currency(
     handle: &ChainHandle,
     snapshot: &Snapshot,
     wei: Amount,

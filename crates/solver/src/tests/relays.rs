@@ -23,7 +23,7 @@ use crate::chain::payment_events::retry;
 use crate::error::SolverError;
 use crate::gasless::relay::{NotBegun, begin};
 use crate::handle::{ChainHandle, Payer, PayingWallets};
-use crate::payments::amount::{in_currency, refund_cost};
+use crate::payments::amount::{refund_cost, relay_cost};
 use crate::payments::send::{give_up_ending, send};
 
 const QUOTED: u128 = 100 * ONE_USDC;
@@ -247,26 +247,30 @@ async fn the_calls_of_a_key_count_for_that_key_alone() {
     let counted = move |key, since| {
         move |tx: &mut Tx<'_>| {
             let calls = relays::calls_of_key(tx, ORIGIN, proxy, key, since)?;
-            Ok::<_, SolverError>((calls, relays::void_permits_since(tx, ORIGIN, proxy, since)?))
+            let void = relays::void_calls_since(tx, ORIGIN, proxy, since)?;
+            Ok::<_, SolverError>((calls, void, relays::void_permits_since(tx, ORIGIN, proxy, since)?))
         }
     };
     let read = async |key, since| world.store.read(counted(key, since)).await.unwrap();
-    // Void and live calls, and void permits.
-    assert_eq!(read(key, before).await, ((2, 1), 1));
-    assert_eq!(read(key, NOW).await, ((0, 1), 0), "that was long ago");
-    assert_eq!(read(ApiKeyId::new([8; 10]), before).await, ((0, 0), 1));
+    // Void and live calls of the key, void calls of all keys, and void permits.
+    assert_eq!(read(key, before).await, ((2, 1), 2, 1));
+    assert_eq!(read(key, NOW).await, ((0, 1), 0, 0), "that was long ago");
+    assert_eq!(read(ApiKeyId::new([8; 10]), before).await, ((0, 0), 2, 1));
 }
 
 #[tokio::test]
 async fn a_deposit_by_the_users_own_relay_is_the_users() {
-    // In its relay, in another transaction of the relayer, and in the same call by somebody else.
-    for (name, same_data, sender, state, children) in [
-        ("its relay", true, RELAYER, State::Refunding, 0),
-        ("another relay", false, RELAYER, State::Depositing, 1),
-        ("somebody else", true, STRANGER, State::Depositing, 1),
+    // In its permit, in another transaction of the relayer, in the same call by somebody else, and in a raw call, which
+    // another key may have asked for.
+    for (name, permit, same_data, sender, state, children) in [
+        ("its permit", true, true, RELAYER, State::Refunding, 0),
+        ("another relay", true, false, RELAYER, State::Depositing, 1),
+        ("somebody else", true, true, STRANGER, State::Depositing, 1),
+        ("a raw call", false, true, RELAYER, State::Depositing, 1),
     ] {
         let world = World::new().await;
-        let (quote, order, relay, _) = begun(&world, RELAYER, proxy(&world)).await;
+        let target = if permit { proxy(&world) } else { ACCOUNT };
+        let (quote, order, relay, _) = begun(&world, RELAYER, target).await;
         let input = if same_data { relay.data.clone() } else { Bytes::from(vec![1, 2, 3, 4]) };
         let half = deposit(order, USDC, QUOTED / 2);
         let seen = SeenDeposit { payer: STRANGER, sender, to: Some(relay.target), input, ..half };
@@ -287,7 +291,8 @@ async fn a_refund_bears_the_gas_of_the_relay_that_brought_its_deposit() {
     let paid = world.deposit(seen).await.unwrap();
     let (handle, snapshot) = (world.handle(ORIGIN), world.context.chains[&ORIGIN].1.clone().unwrap());
     let transfer = refund_cost(&handle, &snapshot, USDC, false).unwrap().unwrap();
-    let burnt = in_currency(&handle, &snapshot, snapshot.cost(relay.gas), USDC).unwrap().unwrap();
+    let burnt = relays::Burnt { fee: None, gas: relay.gas };
+    let burnt = relay_cost(&handle, &snapshot, burnt, USDC).unwrap().unwrap();
     assert!(!burnt.is_zero());
     let amounts: Vec<_> = paid.iter().map(|row| row.payment.amount).collect();
     assert_eq!(amounts, [units(QUOTED / 2).saturating_sub(transfer).saturating_sub(burnt)]);
