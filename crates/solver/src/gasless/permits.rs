@@ -156,9 +156,17 @@ impl Permits {
         let time = solver.context().chain_time(handle.id());
         is_good(&request.quote, ask, time, LEAST_VALIDITY_SECS.max(blocks))?;
         let relayer = ask.relayer.filter(|relayer| handle.is_relayer(*relayer)).ok_or(PermitError::NotAsked)?;
-        check_funds(handle, &permit, user).await?;
         let data = permit.submission(user, &signature).ok_or(PermitError::NotSigned)?;
-        let gas = self.tried(handle, &request.quote, relayer, &data).await?;
+        let tried = match check_funds(handle, &permit, user).await {
+            Ok(()) => self.tried(handle, &request.quote, relayer, &data).await,
+            Err(error) => Err(error),
+        };
+        let gas = match tried {
+            Ok(gas) => gas,
+            // Another post of the same signature was first, and is in a block by now: the money and the nonce are used.
+            Err(_) if solver.store.read(move |tx| relays::find(tx, id)).await?.is_some() => return Ok(()),
+            Err(error) => return Err(error),
+        };
         let relay = Relay {
             request: id,
             chain: handle.id(),
