@@ -12,7 +12,7 @@ use store::{Instance, Lease, Store, StoreError};
 use crate::database::{Database, coins, put};
 
 /// Short, so that the death of a process is soon noticed; not so short that a busy machine looks dead.
-const TTL: Duration = Duration::from_secs(6);
+const TTL: Duration = Duration::from_secs(2);
 
 struct Process {
     store: Store,
