@@ -185,30 +185,21 @@ pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Resul
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// The number of a chain's permits that turned out void since a time. Permits go to the approval proxy, and nothing else
-/// does: the calls of one caller must not keep others from their deposits.
-pub fn void_permits_since(
+/// The number of a chain's permits, and that of its raw calls, which turned out void at our cost since a time. Permits go to
+/// the approval proxy, and nothing else does: the calls of one caller must not keep others from their deposits.
+pub fn voids_on_since(
     tx: &mut Tx<'_>,
     chain: ChainId,
     proxy: Address,
     since: Timestamp,
-) -> Result<u64, StoreError> {
+) -> Result<(u64, u64), StoreError> {
     let row = tx.row(
-        "select count(*) from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2
-         and target = $3",
+        "select cast(coalesce(sum(case when target = $3 then 1 else 0 end), 0) as bigint),
+         cast(coalesce(sum(case when target = $3 then 0 else 1 end), 0) as bigint)
+         from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2",
         &[chain.0.try_into()?, since.into(), proxy.into()],
     )?;
-    row.map_or(Ok(0), |row| row.uint(0))
-}
-
-/// The number of a chain's raw calls at our cost that turned out void since a time.
-pub fn void_calls_since(tx: &mut Tx<'_>, chain: ChainId, proxy: Address, since: Timestamp) -> Result<u64, StoreError> {
-    let row = tx.row(
-        "select count(*) from relay where chain_id = $1 and state = 'void' and charged = 0 and updated_at > $2
-         and target <> $3",
-        &[chain.0.try_into()?, since.into(), proxy.into()],
-    )?;
-    row.map_or(Ok(0), |row| row.uint(0))
+    row.map_or(Ok((0, 0)), |row| Ok((row.uint(0)?, row.uint(1)?)))
 }
 
 /// The raw calls of one key at our cost: those that turned out void since a time, and those that no block has.

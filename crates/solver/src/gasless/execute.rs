@@ -372,7 +372,8 @@ fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<()
     let (Some(key), Some((handle, _))) = (relay.key, context.on(relay.chain)) else { return Err(PermitError::NotNow) };
     let since = permits::since(context.now);
     // Keys cost nothing: a caller with many of them is stopped here.
-    if relays::void_calls_since(tx, relay.chain, handle.chain.approval_proxy, since)? >= MAX_VOID_CALLS {
+    let (_, calls) = relays::voids_on_since(tx, relay.chain, handle.chain.approval_proxy, since)?;
+    if calls >= MAX_VOID_CALLS {
         return Err(PermitError::NotNow);
     }
     let (voids, live) = relays::calls_of_key(tx, relay.chain, handle.chain.approval_proxy, key, since)?;

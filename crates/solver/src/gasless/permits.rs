@@ -331,7 +331,8 @@ pub(crate) fn is_rested(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) ->
 /// Refuses a permit of an account whose last one failed, and any where too many have.
 fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
     is_rested(tx, relay, context)?;
-    if relays::void_permits_since(tx, relay.chain, relay.target, since(context.now))? >= MAX_VOIDS {
+    let (permits, _) = relays::voids_on_since(tx, relay.chain, relay.target, since(context.now))?;
+    if permits >= MAX_VOIDS {
         warn!(chain.id = %relay.chain, "too many relays have failed: no more are sent at our cost for a while");
         return Err(PermitError::NotNow);
     }

@@ -247,8 +247,8 @@ async fn the_calls_of_a_key_count_for_that_key_alone() {
     let counted = move |key, since| {
         move |tx: &mut Tx<'_>| {
             let calls = relays::calls_of_key(tx, ORIGIN, proxy, key, since)?;
-            let void = relays::void_calls_since(tx, ORIGIN, proxy, since)?;
-            Ok::<_, SolverError>((calls, void, relays::void_permits_since(tx, ORIGIN, proxy, since)?))
+            let (permits, void) = relays::voids_on_since(tx, ORIGIN, proxy, since)?;
+            Ok::<_, SolverError>((calls, void, permits))
         }
     };
     let read = async |key, since| world.store.read(counted(key, since)).await.unwrap();
