@@ -149,7 +149,11 @@ async fn settle_one(
         Plan::Wait => None,
         Plan::Sweep => Some(Purpose::Order),
         Plan::Requote => match again(&facts.missing, arrived.balance)? {
-            Some(purpose) => Some(purpose),
+            Some(missing) if leaves_a_rest(solver, handle, place, &facts, missing, arrived.balance) => {
+                error!(chain.id = %chain, address = %place.address, order = %missing.order, "more than the missing deposit of an order has come to its deposit address, and nobody is known to send the rest back to; a person has to look at it");
+                return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
+            }
+            Some(&Missing { order, request, .. }) => Some(Purpose::Again { order, request }),
             None => requote(quoter, handle, place, &facts, &arrived, grace).await,
         },
     };
@@ -178,13 +182,37 @@ async fn settle_one(
 
 /// The largest order that was paid out for this balance before a reorg took its deposit away: pricing the money anew would
 /// pay for it twice. What is beyond the order goes back, whoever sent it along.
-fn again(missing: &[Missing], balance: Amount) -> Result<Option<Purpose>, SolverError> {
-    for &Missing { order, request, amount } in missing {
-        if loss::takes_place(amount, balance)? {
-            return Ok(Some(Purpose::Again { order, request }));
+fn again(missing: &[Missing], balance: Amount) -> Result<Option<&Missing>, SolverError> {
+    for it in missing {
+        if loss::takes_place(it.amount, balance)? {
+            return Ok(Some(it));
         }
     }
     Ok(None)
+}
+
+/// True if a balance is more than the missing deposit of an order by something worth returning, and nobody is known to
+/// return it to.
+fn leaves_a_rest(
+    solver: &Solver,
+    handle: &ChainHandle,
+    place: Place,
+    facts: &PlaceFacts,
+    missing: &Missing,
+    balance: Amount,
+) -> bool {
+    let rest = balance.saturating_sub(missing.amount);
+    let has_worth = || {
+        let snapshot = solver.market.latest(handle.id());
+        snapshot.is_none_or(|snapshot| is_worth_returning(handle, &snapshot, place.currency, rest))
+    };
+    !rest.is_zero() && !can_go_back(facts, balance) && has_worth()
+}
+
+/// True if somebody is named or known whom the balance goes back to.
+fn can_go_back(facts: &PlaceFacts, balance: Amount) -> bool {
+    let quote = &facts.request.quote;
+    quote.refund_target() != RefundTarget::Nobody && depositor(quote, &facts.waiting, balance.units()).is_some()
 }
 
 async fn balance_at(handle: &ChainHandle, place: Place, at: At) -> Result<Option<U256>, SolverError> {
@@ -273,10 +301,7 @@ async fn requote(
     debug!(chain.id = %handle.id(), address = %place.address, %refused, "what arrived at a deposit address cannot be quoted");
     let too_low = matches!(refused, QuoteError::TooLow { .. } | QuoteError::Dust { .. });
     let reason: FailReason = unquotable(too_low, arrived.age, grace)?;
-    let quote = &facts.request.quote;
-    let named = quote.refund_target() != RefundTarget::Nobody
-        && depositor(quote, &facts.waiting, arrived.balance.units()).is_some();
-    (named && arrived.worth_returning).then_some(Purpose::Back(reason))
+    (can_go_back(facts, arrived.balance) && arrived.worth_returning).then_some(Purpose::Back(reason))
 }
 
 /// Whom the deposit names. None if nobody is known: then it names the address itself, and does not go back.
@@ -341,11 +366,7 @@ mod tests {
         for (balance, is_for) in
             [(1_000, Some(order)), (900, Some(order)), (5_000, Some(order)), (899, Some(small)), (8, None)]
         {
-            let purpose = again(&missing, units(balance)).unwrap();
-            let named = purpose.map(|purpose| match purpose {
-                Purpose::Again { order, .. } => order,
-                other => panic!("{other:?}"),
-            });
+            let named = again(&missing, units(balance)).unwrap().map(|it| it.order);
             assert_eq!(named, is_for, "{balance}");
         }
         assert!(again(&[], units(1_000)).unwrap().is_none());

@@ -51,12 +51,8 @@ pub(super) fn of(
             within_own_funds(due, worth, chain)?;
             Ok(amount)
         }
-        Purpose::Excess => {
-            let amount = less_gas(tx, due, None, to_contract, chain, context)?;
-            let worth = quote.map(|quote| quote.deposit_worth(&chain.handle.chain, due.currency, due.amount));
-            within_own_funds(due, worth, chain)?;
-            Ok(amount)
-        }
+        // However large: the deposit is final and ours, and the depository pays no excess.
+        Purpose::Excess => less_gas(tx, due, None, to_contract, chain, context),
         Purpose::Return => {
             let amount = less_gas(tx, due, None, to_contract, chain, context)?;
             // On the venue there is no depository: the deposit is in the very account that returns it.
