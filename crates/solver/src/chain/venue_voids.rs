@@ -72,7 +72,9 @@ pub(super) async fn verified(
                 Verdict::Doubtful
             }
             Err(SolverError::Venue(error)) => {
+                // Its history may be longer than the quota: the next round begins with the others.
                 debug!(%error, "failed payments on the venue wait to be read once more");
+                venue.doubtful_voids.put_off(stored.id.0, head.time);
                 return Ok(void);
             }
             Err(error) => return Err(error),
@@ -83,7 +85,7 @@ pub(super) async fn verified(
                 void.insert(stored.id.0);
             }
             Verdict::Paid => paid_after_all(solver, handle, &stored).await?,
-            Verdict::Open => {}
+            Verdict::Open => venue.doubtful_voids.put_off(stored.id.0, head.time),
             Verdict::Doubtful => doubt(handle, venue, &stored, head),
         }
     }

@@ -83,6 +83,8 @@ pub struct Disputes(Mutex<BTreeMap<i64, Dispute>>);
 struct Dispute {
     due_secs: u64,
     pause_secs: u64,
+    /// False where it was only put off.
+    disputed: bool,
 }
 
 impl Disputes {
@@ -90,18 +92,31 @@ impl Disputes {
         lock(&self.0).get(&id).is_none_or(|dispute| dispute.due_secs <= now_secs)
     }
 
-    /// True for the first time.
+    /// Notes a dispute. True for the first time.
     pub(crate) fn begun(&self, id: i64, now_secs: u64) -> bool {
+        !self.pause(id, now_secs, true)
+    }
+
+    /// Puts a row off that could not be judged, so that those behind it have their turn.
+    pub(crate) fn put_off(&self, id: i64, now_secs: u64) {
+        self.pause(id, now_secs, false);
+    }
+
+    /// Whether the row was in dispute before.
+    fn pause(&self, id: i64, now_secs: u64, disputed: bool) -> bool {
         let mut disputes = lock(&self.0);
         if disputes.len() >= MAX_DISPUTES {
             disputes.clear();
         }
-        let pause_secs = match disputes.get(&id) {
+        let known = disputes.get(&id).copied();
+        let pause_secs = match known {
             Some(known) => known.pause_secs.saturating_mul(2).min(MAX_DISPUTE_PAUSE_SECS),
             None => FIRST_DISPUTE_PAUSE_SECS,
         };
-        let dispute = Dispute { due_secs: now_secs.saturating_add(pause_secs), pause_secs };
-        disputes.insert(id, dispute).is_none()
+        let before = known.is_some_and(|known| known.disputed);
+        let due_secs = now_secs.saturating_add(pause_secs);
+        disputes.insert(id, Dispute { due_secs, pause_secs, disputed: disputed || before });
+        before
     }
 
     pub(crate) fn ended(&self, id: i64) {
@@ -169,5 +184,15 @@ mod tests {
         assert!(!disputes.is_due(id, last - 1) && disputes.is_due(id, last));
         disputes.ended(id);
         assert!(disputes.is_due(id, 1_001));
+    }
+
+    #[test]
+    fn a_row_that_was_put_off_may_still_be_in_dispute_for_the_first_time() {
+        let (disputes, id) = (Disputes::default(), 7);
+        disputes.put_off(id, 100);
+        assert!(!disputes.is_due(id, 109) && disputes.is_due(id, 110));
+        assert!(disputes.begun(id, 110));
+        disputes.put_off(id, 130);
+        assert!(!disputes.begun(id, 170), "it was told");
     }
 }
