@@ -3,9 +3,12 @@
 //! An attempt is on record before it is made. A process that dies in between leaves a claim that ends with its
 //! heartbeat, and the event is posted again, under the same id, by whoever finds it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use alloy_primitives::B256;
+use domain::api_key::ApiKeyId;
 use domain::webhook::{AfterAttempt, Answer};
 use metrics::{counter, histogram};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -55,6 +58,16 @@ struct Work {
     pace: Pace,
     tasks: TaskTracker,
     results: mpsc::Sender<Ended>,
+}
+
+/// Key texts by the key, and by the text that a delivery is signed with.
+type Texts = BTreeMap<(ApiKeyId, B256), Vec<SigningText>>;
+
+/// A delivery that is claimed, and what signs it.
+struct Begun {
+    candidate: Candidate,
+    claimed: Claimed,
+    texts: Vec<SigningText>,
 }
 
 impl Deliverer {
@@ -117,31 +130,48 @@ impl Deliverer {
         while taken.peek().is_some() {
             let chunk: Vec<_> = taken.by_ref().take(work.pace.group()).collect();
             tokio::time::sleep(work.pace.turn(chunk.len(), Instant::now())).await;
+            let texts = self.signing_texts(&chunk).await?;
             let claims: Vec<_> = chunk.iter().map(|(it, _)| Claim { id: it.id, seen: it.claim }).collect();
             let (instance, now) = (self.instance.clone(), (self.env.clock)());
             let ttl = self.settings.attempt_timeout + CLAIM_MARGIN;
             let claimed = self.store.write(move |tx| webhooks::claim(tx, &claims, &instance, ttl, now)).await?;
             for (candidate, slot) in chunk {
-                if let Some(claimed) = claimed.iter().find(|claimed| claimed.id == candidate.id).copied() {
-                    work.tasks.spawn(self.clone().deliver(candidate, claimed, slot, work.results.clone()));
-                }
+                let Some(claimed) = claimed.iter().find(|claimed| claimed.id == candidate.id).copied() else {
+                    continue;
+                };
+                let texts = texts.get(&(candidate.key, candidate.text_hash)).cloned().unwrap_or_default();
+                let begun = Begun { candidate, claimed, texts };
+                work.tasks.spawn(self.clone().deliver(begun, slot, work.results.clone()));
             }
         }
         Ok(())
     }
 
+    /// The texts that sign the deliveries of a group, in one read.
+    async fn signing_texts(&self, group: &[(Candidate, Slot)]) -> Result<Texts, StoreError> {
+        let wanted: BTreeSet<_> = group.iter().map(|(it, _)| (it.key, it.text_hash)).collect();
+        let now = (self.env.clock)();
+        let read = move |tx: &mut Tx<'_>| {
+            let mut texts = Texts::new();
+            for &(key, pinned) in &wanted {
+                texts.insert((key, pinned), webhooks::signing_texts(tx, key, pinned, now)?);
+            }
+            Ok(texts)
+        };
+        self.store.read(read).await
+    }
+
     /// One attempt, from the claim to its result.
     async fn deliver(
         self: Arc<Self>,
-        candidate: Candidate,
-        claimed: Claimed,
+        Begun { candidate, claimed, texts }: Begun,
         slot: Slot,
         results: mpsc::Sender<Ended>,
     ) {
         let crash = self.env.crash;
         crash("webhook.claimed");
         let began = Instant::now();
-        let reply = match self.prepare(&candidate).await {
+        let reply = match self.prepare(&candidate, &texts) {
             Ok((target, headers, body)) => self.client.post(&target, headers, body).await,
             Err(why) => {
                 error!(key.id = %candidate.key, endpoint = %candidate.endpoint_name, "a webhook cannot be sent: {why}");
@@ -176,10 +206,8 @@ impl Deliverer {
     }
 
     /// The target, our headers and the body of an attempt, or the reason why there are none.
-    async fn prepare(&self, candidate: &Candidate) -> Result<(Target, HeaderMap, Vec<u8>), String> {
-        let (key, pinned, now) = (candidate.key, candidate.text_hash, (self.env.clock)());
-        let texts = self.store.read(move |tx| webhooks::signing_texts(tx, key, pinned, now)).await;
-        let texts = texts.map_err(|_| "the key could not be read".to_owned())?;
+    fn prepare(&self, candidate: &Candidate, texts: &[SigningText]) -> Result<(Target, HeaderMap, Vec<u8>), String> {
+        let (key, now) = (candidate.key, (self.env.clock)());
         let policy = Policy { allow_local: self.settings.allow_local };
         let target = Target::open(&candidate.sealed, key, &candidate.endpoint_name, &self.master, policy)
             .map_err(|error| error.to_string())?;
@@ -187,7 +215,7 @@ impl Deliverer {
             Some((request, posted)) => payload::body(*request, posted, candidate.at),
             None => payload::test_body(candidate.at),
         };
-        let (own, other) = choose(&texts, candidate).ok_or("the key is revoked")?;
+        let (own, other) = choose(texts, candidate).ok_or("the key is revoked")?;
         let open = |text: &SigningText| {
             let opened = self.master.open(&key.to_string(), &text.sealed);
             opened.map_err(|error| error.to_string())
@@ -234,8 +262,6 @@ fn measure(answer: Answer, after: AfterAttempt, reply: &Reply) {
 
 #[cfg(test)]
 mod tests {
-    use alloy_primitives::B256;
-    use domain::api_key::ApiKeyId;
     use domain::time::Timestamp;
     use domain::webhook::EndpointName;
 

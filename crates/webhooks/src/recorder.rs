@@ -10,12 +10,15 @@ use store::webhooks::{self, Done};
 use store::{Store, StoreError, Tx};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 use tracing::warn;
 
 use crate::slots::{MAX_UNDER_WAY, Slot};
 
 /// Rows that one unit changes, here and in a claim: a payment waits for no more of them.
 pub(crate) const ROWS_PER_UNIT: usize = 32;
+/// The longest wait of a result for others. Receivers answer one by one, and each unit costs the writer a sync to disk.
+const LINGER: Duration = Duration::from_millis(10);
 /// Tries to record results, and the pause between them. After the last the events are posted once more.
 const MAX_TRIES: u32 = 5;
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
@@ -31,7 +34,9 @@ pub(crate) fn start(store: Store, clock: fn() -> Timestamp) -> (mpsc::Sender<End
 
 async fn run(store: Store, clock: fn() -> Timestamp, mut results: mpsc::Receiver<Ended>) {
     let mut ended = Vec::with_capacity(ROWS_PER_UNIT);
-    while results.recv_many(&mut ended, ROWS_PER_UNIT).await > 0 {
+    while let Some(first) = results.recv().await {
+        ended.push(first);
+        gather(&mut results, &mut ended).await;
         let done: Vec<Done> = ended.iter().map(|(done, _)| done.clone()).collect();
         if !persist(&store, clock, &done).await {
             // One of them may have spoiled it for all.
@@ -43,6 +48,17 @@ async fn run(store: Store, clock: fn() -> Timestamp, mut results: mpsc::Receiver
             }
         }
         ended.clear();
+    }
+}
+
+/// Waits a little for results to be recorded together.
+async fn gather(results: &mut mpsc::Receiver<Ended>, ended: &mut Vec<Ended>) {
+    let until = Instant::now() + LINGER;
+    while ended.len() < ROWS_PER_UNIT {
+        match tokio::time::timeout_at(until, results.recv()).await {
+            Ok(Some(next)) => ended.push(next),
+            Ok(None) | Err(_) => return,
+        }
     }
 }
 
