@@ -1,6 +1,6 @@
 //! The shape of the source: no circles between modules, short files, short functions, plain openings of comments, and
-//! one caller of the statement that creates payments. And one page that lists every alarm and metric, and crates of
-//! others held to `deny.toml`.
+//! one caller of the statement that creates payments. And one page that lists every alarm and metric, documents whose
+//! paths exist, and crates of others held to `deny.toml`.
 //!
 //! The rules read text and, for licences, `cargo tree`. They need no compiler, hold in every crate, and name the
 //! offending place.
@@ -10,6 +10,7 @@ mod callers;
 mod circles;
 mod comments;
 mod dependencies;
+mod documents;
 mod functions;
 mod imports;
 mod lexer;
@@ -20,6 +21,7 @@ mod spdx;
 mod tree;
 
 use std::io::Write;
+use std::path::Path;
 
 use crate::callers::Rule;
 use crate::dependencies::Rules;
@@ -34,6 +36,9 @@ const MAX_FUNCTION_LINES: usize = 80;
 
 /// The most crates of others that may be there in more than one version. Each costs build time.
 const MAX_DUPLICATES: usize = 42;
+
+/// The most files that the story of one transfer may name.
+const MAX_TOLD_FILES: usize = 20;
 
 /// The store's functions that insert a payment. Creating takes a nonce; importing records what a chain already holds.
 const PAYMENT_WRITERS: [Rule; 2] = [
@@ -112,6 +117,32 @@ fn every_metric_and_every_alarm_is_on_the_page_of_alarms() {
     problems.extend(alarms::differences(&metrics, &alarms::listed(page, "## Metrics")));
     problems.extend(alarms::differences(&names, &alarms::listed(page, "## Wrong")));
     fail_on(&problems);
+}
+
+#[test]
+fn paths_in_documents_exist() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut problems = Vec::new();
+    for (document, text) in [
+        ("ARCHITECTURE.md", include_str!("../../../../ARCHITECTURE.md")),
+        ("CONTRIBUTING.md", include_str!("../../../../CONTRIBUTING.md")),
+    ] {
+        let named = documents::named(text);
+        print(&format!("{document} names {} paths", named.len()));
+        assert!(named.len() > 30, "{document} was not read: {named:?}");
+        let lost = named.into_iter().filter(|it| !it.places.iter().any(|place| root.join(place).exists()));
+        problems.extend(lost.map(|it| format!("{document}:{}: there is no {}", it.line, it.written)));
+    }
+    fail_on(&problems);
+}
+
+#[test]
+fn one_transfer_is_told_in_twenty_files() {
+    let text = include_str!("../../../../ARCHITECTURE.md");
+    let told = documents::named_under(text, "## The life of one transfer");
+    print(&format!("one transfer is told in {} files; at most {MAX_TOLD_FILES} may be", told.len()));
+    assert!(told.len() > MAX_TOLD_FILES / 2, "the section was not read: {told:?}");
+    assert!(told.len() <= MAX_TOLD_FILES, "one transfer is told in {} files: {told:#?}", told.len());
 }
 
 #[test]
