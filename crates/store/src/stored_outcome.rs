@@ -20,7 +20,7 @@ fn first() -> u32 {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored {
+struct OutcomeRow {
     #[serde(default = "first")]
     v: u32,
     price: PriceText,
@@ -50,7 +50,7 @@ struct AppFeePaid {
 
 /// The text of an outcome's row.
 pub(crate) fn write(outcome: &Outcome) -> String {
-    serde_json::to_string(&Stored::from(outcome)).expect("an outcome has no map")
+    serde_json::to_string(&OutcomeRow::from(outcome)).expect("an outcome has no map")
 }
 
 /// The outcome in a column.
@@ -64,10 +64,10 @@ pub(crate) fn of(row: &Row, index: usize) -> Result<Outcome, StoreError> {
 }
 
 fn read(text: &str) -> Option<Outcome> {
-    serde_json::from_str::<Stored>(text).ok().map(Into::into)
+    serde_json::from_str::<OutcomeRow>(text).ok().map(Into::into)
 }
 
-impl From<&Outcome> for Stored {
+impl From<&Outcome> for OutcomeRow {
     fn from(Outcome { price, sponsored, app_fees }: &Outcome) -> Self {
         let app_fee = |outcome::AppFeePaid { recipient, amount, credit }: &_| AppFeePaid {
             recipient: *recipient,
@@ -83,8 +83,8 @@ impl From<&Outcome> for Stored {
     }
 }
 
-impl From<Stored> for Outcome {
-    fn from(Stored { v: _, price, sponsored, app_fees }: Stored) -> Self {
+impl From<OutcomeRow> for Outcome {
+    fn from(OutcomeRow { v: _, price, sponsored, app_fees }: OutcomeRow) -> Self {
         let app_fee = |AppFeePaid { recipient, amount, credit }| outcome::AppFeePaid {
             recipient,
             amount: amount.0,

@@ -14,7 +14,7 @@ const INTERVAL: Duration = Duration::from_secs(30);
 /// Batches of one kind in one round; the rest waits for the next.
 const MAX_BATCHES: usize = 100;
 /// The pause between two batches, in which payments go first.
-const PAUSE: Duration = Duration::from_millis(20);
+const BATCH_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) async fn run(store: Store, settings: Settings, env: Env, stop: CancellationToken) {
     loop {
@@ -53,7 +53,7 @@ async fn batches(
         if !store.write(batch.clone()).await? {
             return Ok(());
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(BATCH_INTERVAL).await;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ use super::traffic::units;
 /// The longest that `permitExpiry` can be. A local chain's clock runs ahead of ours, a second with each block.
 pub(crate) const EXPIRY_SECS: u64 = 3_600;
 /// Time for which a refusal that may pass is not taken for an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(20);
 const RETRY: Duration = Duration::from_millis(300);
 /// Refusals that may pass: a price of gas that is not known yet, and a node that could not try the transaction.
 const PASSING: [&str; 2] = ["CHAIN_DISABLED", "PERMIT_FAILED"];
@@ -63,7 +63,7 @@ impl Signed {
 
     /// Posts it again also after refusals that may pass, for a while.
     pub(crate) async fn post_until_taken(&self, api: &Api) -> Option<(u16, Value)> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + REFUSAL_TIMEOUT;
         loop {
             let answer = self.post(api).await;
             let passes = match &answer {

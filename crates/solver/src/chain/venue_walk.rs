@@ -188,7 +188,7 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     }
     let head = head_at(theirs.max(at.number));
     let busy = apply_payments(solver, handle, venue, head).await?;
-    let (done_until, mut took) = take_in(solver, handle, venue, (at.number, began), head).await?;
+    let (done_until, mut took) = apply_transfers(solver, handle, venue, (at.number, began), head).await?;
     took |= take_hinted(solver, handle, venue, began, head).await?;
     handle.health.walked(head.number, true);
     let deposits = venue_finality::verified(solver, handle, venue, head).await?;
@@ -206,9 +206,9 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     Ok(busy)
 }
 
-/// Takes in the transfers since the cursor. Returns the second up to which every transfer is taken in, and whether there was
+/// Applies the transfers since the cursor. Returns the second up to which every transfer is applied, and whether there was
 /// one.
-async fn take_in(
+async fn apply_transfers(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     venue: &VenueChain,

@@ -132,7 +132,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    const PAUSE: Duration = Duration::from_secs(5);
+    const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
     fn hash(n: usize) -> Digest {
         format!("{n:080x}").parse().unwrap()
@@ -141,14 +141,14 @@ mod tests {
     #[test]
     fn a_hint_is_looked_up_again_and_again_until_it_is_given_up() {
         let (hints, mut now, mut looked) = (VenueHints::default(), Instant::now(), 0);
-        hints.note(hash(1), now, PAUSE);
-        hints.note(hash(1), now, PAUSE);
+        hints.note(hash(1), now, RETRY_INTERVAL);
+        hints.note(hash(1), now, RETRY_INTERVAL);
         assert_eq!(hints.next(now), None, "the list has its turn first");
         for _ in 0..20_000 {
-            now += PAUSE;
+            now += RETRY_INTERVAL;
             if let Some(hint) = hints.next(now) {
                 looked += 1;
-                hints.again(hint, now, PAUSE);
+                hints.again(hint, now, RETRY_INTERVAL);
             }
         }
         assert_eq!(looked, TRIES);
@@ -158,13 +158,13 @@ mod tests {
     fn a_full_queue_gives_up_the_hint_that_was_tried_most() {
         let (hints, now) = (VenueHints::default(), Instant::now());
         for n in 0..MAX_HINTS {
-            hints.note(hash(n), now, PAUSE);
+            hints.note(hash(n), now, RETRY_INTERVAL);
         }
-        let later = now + PAUSE * 2;
+        let later = now + RETRY_INTERVAL * 2;
         let tried = hints.next(later).unwrap();
-        hints.again(tried, later, PAUSE);
-        hints.note(hash(MAX_HINTS), later, PAUSE);
-        let due = std::iter::from_fn(|| hints.next(later + PAUSE * 100));
+        hints.again(tried, later, RETRY_INTERVAL);
+        hints.note(hash(MAX_HINTS), later, RETRY_INTERVAL);
+        let due = std::iter::from_fn(|| hints.next(later + RETRY_INTERVAL * 100));
         let left: Vec<_> = due.map(|hint| hint.hash).collect();
         assert_eq!(left.len(), MAX_HINTS);
         assert!(left.contains(&hash(MAX_HINTS)) && !left.contains(&tried.hash));

@@ -54,7 +54,7 @@ pub(crate) fn start(
         Ok(result) => result?,
         Err(_) => return Err(StoreError::Timeout),
     }
-    spawn("store-pulse-watch", (), move || watch_over(heartbeat, first))?;
+    spawn("heartbeat-watch", (), move || watch_over(heartbeat, first))?;
     Ok(receiver)
 }
 
@@ -87,7 +87,7 @@ impl Heartbeat {
         let heartbeat = self.clone();
         let mut link = Link::for_options(&self.options)?.ok_or(StoreError::Url("not a postgres url"))?;
         let (tell, told) = channel();
-        spawn("store-pulse", (), move || heartbeat.beat_on(&mut link, &tell))?;
+        spawn("store-heartbeat", (), move || heartbeat.beat_on(&mut link, &tell))?;
         Ok(told)
     }
 

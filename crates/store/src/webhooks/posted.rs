@@ -42,7 +42,7 @@ pub struct PostedAddress {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored {
+struct PostedRow {
     v: u32,
     status: String,
     in_txs: Vec<String>,
@@ -94,7 +94,7 @@ impl Posted {
     }
 
     pub(super) fn text(&self) -> String {
-        let stored = Stored {
+        let stored = PostedRow {
             v: VERSION,
             status: self.status.as_str().to_owned(),
             in_txs: self.in_txs.clone(),
@@ -112,7 +112,7 @@ impl Posted {
 
     pub(super) fn from_column(row: &Row, index: usize) -> Result<Option<Self>, StoreError> {
         let Some(text) = row.opt_text(index)? else { return Ok(None) };
-        let stored: Stored = serde_json::from_str(text).map_err(|_| unknown(index, "a posted view"))?;
+        let stored: PostedRow = serde_json::from_str(text).map_err(|_| unknown(index, "a posted view"))?;
         if stored.v > VERSION {
             return Err(StoreError::FormatNewer { found: stored.v, known: VERSION });
         }

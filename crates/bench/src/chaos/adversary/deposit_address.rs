@@ -16,8 +16,8 @@ use crate::chaos::addresses::{Given, Sent, address};
 /// Fifty USDC.
 const AMOUNT: u64 = 50_000_000;
 const GAS_LIMIT: u64 = 300_000;
-/// Time between two sweeps: about a block.
-const PAUSE: Duration = Duration::from_millis(300);
+/// Time between two sweeps, and between a payment and dust: about a block.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(300);
 const SWEEPS: usize = 4;
 
 /// Sweeps a strict address: its first dust, and then the payment, in the payment's own block if it can.
@@ -40,7 +40,7 @@ pub(super) async fn swept_first(hands: &Hands<'_>) -> Result<()> {
         sweep(owner).await?;
         // Another depositor is another address, which holds nothing.
         sweep(main.address).await?;
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(SWEEP_INTERVAL).await;
     }
     Ok(())
 }
@@ -52,9 +52,9 @@ pub(super) async fn dust_first(hands: &Hands<'_>) -> Result<()> {
     }
     let (main, second) = (&hands.attempt.main, &hands.attempt.second);
     pay(hands, main, U256::from(7), true).await?;
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(SWEEP_INTERVAL).await;
     pay(hands, second, U256::from(AMOUNT), false).await?;
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::sleep(SWEEP_INTERVAL).await;
     pay(hands, main, U256::from(7), true).await
 }
 

@@ -13,14 +13,14 @@ use super::hands::Hands;
 const WEI: u64 = 200_000_000_000_000_000;
 const FEE_BPS: &str = "9500";
 /// The wait for a feed that is far above the market.
-const PATIENCE: Duration = Duration::from_secs(20);
+const FEED_TIMEOUT: Duration = Duration::from_secs(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     let wei = U256::from(WEI);
     let mut body = hands.ask("ETH", "ETH", wei);
     body["appFees"] = json!([{ "recipient": hands.attempt.app.address, "fee": FEE_BPS }]);
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + FEED_TIMEOUT;
     while Instant::now() < until && hands.market.feed() * 1_000 < hands.market.now() * 1_036 {
         tokio::time::sleep(POLL_INTERVAL).await;
     }

@@ -15,7 +15,7 @@ use crate::chaos::FAST_FILL_WINDOW;
 /// A fifth of an ether.
 const WEI: u64 = 200_000_000_000_000_000;
 /// The wait for a price that suits.
-const PATIENCE: Duration = Duration::from_secs(12);
+const PRICE_TIMEOUT: Duration = Duration::from_secs(12);
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
@@ -31,7 +31,7 @@ pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     // The service's clock may be a part of a second ahead of the last block.
     let latest = over(chain, accepted_at + 1).await?;
     hands.due((earliest, latest));
-    let (then, until) = (hands.market.now(), Instant::now() + PATIENCE);
+    let (then, until) = (hands.market.now(), Instant::now() + PRICE_TIMEOUT);
     while Instant::now() < until {
         if hands.market.now() * 100 < then * 95 {
             return hands.follow(&quote, order.id, &hands.attempt.main, "ETH", wei).await;

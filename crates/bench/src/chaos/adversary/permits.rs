@@ -27,7 +27,7 @@ const HAD: u64 = 1_000_000_000;
 /// As much as a relay may take.
 const GAS_LIMIT: u64 = 300_000;
 /// The wait for a fill, and for a relay among the transactions on their way.
-const PATIENCE: Duration = Duration::from_secs(12);
+const WATCH_TIMEOUT: Duration = Duration::from_secs(12);
 const POLL_INTERVAL: Duration = Duration::from_millis(150);
 /// Much shorter than a block.
 const WATCH_INTERVAL: Duration = Duration::from_millis(15);
@@ -156,7 +156,7 @@ pub(super) async fn posted_twice(hands: &Hands<'_>) -> Result<()> {
     let Some(request) = hands.attempt.deeds().permit.as_ref().map(|permit| permit.order.request.clone()) else {
         return Ok(());
     };
-    let (path, until) = (format!("/intents/status/v3?requestId={request}"), Instant::now() + PATIENCE);
+    let (path, until) = (format!("/intents/status/v3?requestId={request}"), Instant::now() + WATCH_TIMEOUT);
     while Instant::now() < until {
         if hands.api.get(&path).await.is_ok_and(|(_, answer)| answer["status"] == "success") {
             break;
@@ -272,7 +272,7 @@ async fn watch(hands: &Hands<'_>) -> Result<Option<(Address, Bytes)>> {
     let Some(request) = hands.attempt.deeds().permit.as_ref().map(Permitted::request).transpose()? else {
         return Ok(None);
     };
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + WATCH_TIMEOUT;
     while Instant::now() < until {
         let pool: Value = hands.origin().rpc("txpool_content", json!([])).await?;
         let senders = pool["pending"].as_object().into_iter().flat_map(|senders| senders.values());
