@@ -1,17 +1,20 @@
 //! `causeway dev`, run as a person would run it.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::Child;
 use std::time::Duration;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256, Bytes};
+use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
+use devnet::Devnet;
+use evm::contracts::Erc20;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-use crate::harness::{WAIT_TIMEOUT, eventually};
+use crate::harness::{WAIT_TIMEOUT, eventually, found};
 use crate::process::causeway;
 
 struct Dev(Child);
@@ -20,14 +23,25 @@ impl Dev {
     fn start(data_dir: &Path, port: u16, more: &[&str]) -> Result<Self> {
         let mut command = causeway();
         command.arg("dev").arg("--data-dir").arg(data_dir).args(["--port", &port.to_string(), "--block-time", "0.2"]);
-        // A pipe that nobody reads would stop it once it is full.
-        Ok(Self(command.args(more).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?))
+        // Files, because a pipe that nobody reads would stop it once it is full.
+        let (out, err) = (File::create(data_dir.with_extension("out"))?, File::create(data_dir.with_extension("err"))?);
+        Ok(Self(command.args(more).stdout(out).stderr(err).spawn()?))
     }
 
     async fn facts(&mut self, data_dir: &Path) -> Result<Value> {
         let path = data_dir.join("dev.json");
         eventually("dev.json is written", || async { Ok(path.exists()) }).await?;
         Ok(serde_json::from_str(&std::fs::read_to_string(path)?)?)
+    }
+
+    /// The text on its standard output, once it is complete.
+    async fn printed(&self, data_dir: &Path) -> Result<String> {
+        let path = data_dir.with_extension("out");
+        found("the facts are printed", || async {
+            let text = fs::read_to_string(&path)?;
+            Ok(text.contains("Ctrl-C stops everything.").then_some(text))
+        })
+        .await
     }
 
     async fn signal(mut self, signal: Signal) -> Result<()> {
@@ -53,6 +67,29 @@ async fn answers(url: &str) -> bool {
     devnet::http::client().build().unwrap().post(url).json(&body).send().await.is_ok()
 }
 
+/// Asks each chain for the balance of each account in each token, as they are printed.
+async fn every_account_holds_every_token(printed: &str, chains: &[Value]) -> Result<()> {
+    let lines: Vec<Vec<&str>> = printed.lines().map(|line| line.split_whitespace().collect()).collect();
+    let accounts = lines.iter().filter(|words| words.len() == 3 && words[1] == "key");
+    let accounts = accounts.map(|words| words[0].parse::<Address>()).collect::<Result<Vec<_>, _>>()?;
+    let tokens = lines.iter().filter(|words| words.len() == 4 && words[3] == "decimals");
+    let tokens = tokens.map(|words| words[1].parse::<Address>()).collect::<Result<Vec<_>, _>>()?;
+    ensure!(accounts.len() == 2 && tokens.len() == 5, "{printed}");
+    let client = devnet::http::client().build()?;
+    for chain in chains {
+        let rpc = chain["rpcUrl"].as_str().context("rpcUrl")?;
+        for (&owner, token) in accounts.iter().flat_map(|owner| tokens.iter().map(move |token| (owner, token))) {
+            let data = Bytes::from(Erc20::balanceOfCall { owner }.abi_encode());
+            let params = json!([{ "to": token, "data": data }, "latest"]);
+            let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_call", "params": params });
+            let answer: Value = client.post(rpc).json(&body).send().await?.json().await?;
+            let balance: B256 = serde_json::from_value(answer["result"].clone())?;
+            ensure!(!balance.is_zero(), "{owner} has nothing of {token} on {}", chain["name"]);
+        }
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()> {
     let folder = devnet::scratch("causeway-dev-")?;
@@ -60,8 +97,19 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     let port = devnet::free_port()?;
     let mut dev = Dev::start(&data_dir, port, &["--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;
+    let printed = dev.printed(&data_dir).await?;
+
+    // The key's wallet is the second account, and has its balance by the time that the key is printed: no waiting here.
+    let wallet = facts["accounts"][1]["address"].as_str().context("address")?.to_lowercase();
+    let balances = format!("http://127.0.0.1:{port}/app-fees/{wallet}/balances");
+    let balances: Value = devnet::http::get(balances).await?.json().await?;
+    ensure!(balances["amount"] == "1000000000", "{balances}");
+
+    let first_url = printed.split_whitespace().find(|word| word.starts_with("http"));
+    ensure!(first_url == Some(format!("http://127.0.0.1:{port}/dashboard").as_str()), "{printed}");
     ensure!(facts["baseUrl"] == format!("http://127.0.0.1:{port}"));
     let api_key = facts["apiKey"].as_str().context("apiKey")?.to_owned();
+    ensure!(printed.contains(&api_key), "{printed}");
     let keyed = |key: String| {
         devnet::http::client().build().unwrap().get(format!("http://127.0.0.1:{port}/chains")).bearer_auth(key).send()
     };
@@ -74,6 +122,7 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
         }
         ensure!(chain["tokens"].as_array().is_some_and(|tokens| tokens.len() == 5));
     }
+    every_account_holds_every_token(&printed, chains).await?;
     ensure!(facts["accounts"][1]["privateKey"].is_string() && facts["solver"].is_string());
     let venue = &facts["venue"];
     ensure!(
@@ -93,14 +142,6 @@ async fn dev_says_where_everything_is_and_leaves_nothing_running() -> Result<()>
     let listed: Value = devnet::http::get(format!("http://127.0.0.1:{port}/chains")).await?.json().await?;
     let lvm = |chain: &&Value| chain["vmType"] == "lvm" && chain["id"] == 3_586_256 && chain["disabled"] == false;
     ensure!(listed["chains"].as_array().is_some_and(|chains| chains.iter().filter(lvm).count() == 1), "{listed}");
-
-    // The key's wallet is the second account, and has a balance.
-    let wallet = facts["accounts"][1]["address"].as_str().context("address")?.to_lowercase();
-    let balances = format!("http://127.0.0.1:{port}/app-fees/{wallet}/balances");
-    eventually("the key's wallet is funded", || async {
-        Ok(devnet::http::get(&balances).await?.json::<Value>().await?["amount"] == "1000000000")
-    })
-    .await?;
 
     // Ctrl-C ends every child process; SIGKILL does so too.
     let rpc = chains[0]["rpcUrl"].as_str().unwrap();
@@ -138,8 +179,13 @@ async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
     let folder = devnet::scratch("causeway-dev-")?;
     let data_dir = folder.path().join("data");
     let port = devnet::free_port()?;
+    // Contracts are deployed for all folders at once: only the first start on a machine has that, and a download, to tell.
+    Devnet::shared().await;
     let mut dev = Dev::start(&data_dir, port, &["--chains-only", "--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;
+    let told = fs::read_to_string(data_dir.with_extension("err"))?;
+    ensure!(told.contains("Starting the local chains"), "{told}");
+    ensure!(!told.contains("Deploying contracts") && !told.contains("first use only"), "{told}");
     let lives = format!("{}/lives", facts["baseUrl"].as_str().unwrap());
     ensure!(devnet::http::get(&lives).await.is_err(), "the service is running");
     let toml = data_dir.join("dev.toml");

@@ -21,9 +21,9 @@ use crate::config::Config;
 use crate::service::Service;
 use crate::{assemble, env, local};
 
-/// The wait for the balance: ten seconds at the most.
+/// The wait for the balance: thirty seconds at the most, on a machine with other work.
 const BALANCE_POLL_INTERVAL: Duration = Duration::from_millis(50);
-const MAX_BALANCE_POLLS: usize = 200;
+const MAX_BALANCE_POLLS: usize = 600;
 
 /// The initial app balance of the key's wallet, in millionths of a USDC.
 const BALANCE: u64 = 1_000_000_000;
