@@ -59,7 +59,7 @@ pub(crate) struct ListArgs {
     /// The most that a filter with an index may take in the largest database, as a multiple of the smallest.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub max_ratio: u64,
-    /// Folder for the databases; five million requests take some twenty gigabytes.
+    /// Folder for the databases; five million requests take more than forty gigabytes.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     pub folder: PathBuf,
     /// Also write the results to this file.
