@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::lies::Lie;
+use crate::lies::{FalseWord, Lie};
 
 /// Any of these together; the default is a faithful node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -38,6 +38,9 @@ pub struct Fault {
     pub invented_heads: u64,
     /// Lies about the transactions of some senders.
     pub lies: Vec<Lie>,
+    /// Lies about the output of calls.
+    #[serde(default)]
+    pub false_words: Vec<FalseWord>,
 }
 
 /// The switch. Clones share it.

@@ -49,7 +49,7 @@ pub use crate::chain::Chain;
 pub use crate::deploy::{Contracts, deposit_address_factory};
 pub use crate::faults::{Fault, Faults};
 pub use crate::keys::{Account, Keys};
-pub use crate::lies::{InventedCall, InventedLog, Lie};
+pub use crate::lies::{FalseWord, InventedCall, InventedLog, Lie};
 pub use crate::local_venue::LocalVenue;
 pub use crate::port::free_port;
 pub use crate::postgres::Postgres;

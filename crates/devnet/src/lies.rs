@@ -1,4 +1,5 @@
-//! Lies about the transactions of one sender: the answers of a node that wants to be paid for them. No I/O.
+//! Lies about the transactions of one sender, and about prices: the answers of a node that wants to be paid for them. No
+//! I/O.
 //!
 //! A lie is told alike wherever the transaction is shown: in its block, its receipt and every log query.
 
@@ -32,6 +33,13 @@ pub struct InventedLog {
     pub address: Address,
     pub topics: Vec<B256>,
     pub data: Bytes,
+}
+
+/// A word in the output of calls that is shown as another, such as the answer of a price feed or a balance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FalseWord {
+    pub real: U256,
+    pub told: U256,
 }
 
 impl Lie {
@@ -116,6 +124,21 @@ pub(crate) fn about_logs(logs: &mut Vec<Value>, filter: &Value, transactions: &[
     }
 }
 
+/// Lies about the output of a call, which is in words wherever several calls share one answer.
+pub(crate) fn about_output(output: &mut Value, words: &[FalseWord]) {
+    if words.is_empty() {
+        return;
+    }
+    let Ok(bytes) = serde_json::from_value::<Bytes>(output.clone()) else { return };
+    let mut bytes = bytes.to_vec();
+    for word in bytes.chunks_exact_mut(32) {
+        if let Some(lie) = words.iter().find(|lie| lie.real.to_be_bytes::<32>() == *word) {
+            word.copy_from_slice(&lie.told.to_be_bytes::<32>());
+        }
+    }
+    *output = json!(Bytes::from(bytes));
+}
+
 fn invented(lie: &Lie, place: &Value, hash: &Value) -> Vec<Value> {
     let position = serde_json::from_value::<U64>(place["transactionIndex"].clone()).unwrap_or_default().to::<u64>();
     let log = |(index, log): (u64, &InventedLog)| {
@@ -198,6 +221,16 @@ mod tests {
         assert_eq!(seen(json!({ "topics": [transfer, null, [SENDER.into_word()]] })), 0);
         assert_eq!(seen(json!({ "address": TOKEN, "topics": [] })), 1);
         assert_eq!(seen(json!({ "address": [TREASURY] })), 0);
+    }
+
+    #[test]
+    fn a_false_word_is_shown_in_the_place_of_the_real_one_and_of_no_other() {
+        let words = [FalseWord { real: U256::from(7), told: U256::from(9) }];
+        let output =
+            |numbers: [u64; 3]| json!(Bytes::from(numbers.map(|it| U256::from(it).to_be_bytes::<32>()).concat()));
+        let mut told = output([7, 70, 7]);
+        about_output(&mut told, &words);
+        assert_eq!(told, output([9, 70, 9]));
     }
 
     #[test]

@@ -174,6 +174,9 @@ impl Node {
                 let mut answer: Value = serde_json::from_slice(&self.forward(call.to_string().into()).await?)?;
                 if let Some(result) = answer.get_mut("result") {
                     self.lie(&method, &call["params"], result, &fault.lies).await?;
+                    if method == "eth_call" {
+                        lies::about_output(result, &fault.false_words);
+                    }
                     if let Some(refusal) = fault_replies::refusal(&method, result, fault) {
                         return Ok(json!({"jsonrpc": "2.0", "id": id, "error": refusal}));
                     }

@@ -8,12 +8,15 @@ use alloy::sol_types::SolCall;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::agreement::second;
 use crate::contracts::{Erc20, Router};
 use crate::errors::{ChainError, Refusal};
 use crate::node::TRACE;
 use crate::nodes::{At, Nodes};
+use crate::quorum::NoQuorum;
 use crate::replay::Replayed;
 use crate::routed::Message;
+use crate::rpc::Receipt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
@@ -56,29 +59,67 @@ struct Frame {
 }
 
 impl Nodes {
-    /// The party to blame by the transaction's trace. None where no node offers it.
-    pub async fn blame(&self, hash: B256, suspects: &Suspects) -> Option<Blame> {
+    /// The party to blame by the transaction's trace, as every node that offers it shows it: where their traces differ, it
+    /// is nobody. None where no node offers it. Nodes that cannot be reached are an error: they might say otherwise.
+    pub async fn blame(&self, hash: B256, suspects: &Suspects) -> Result<Option<Blame>, ChainError> {
         let wish = &json!({ "tracer": "callTracer" });
-        let frame: Frame =
-            self.first_known(|node| async move { node.ask(TRACE, (hash, wish)).await.map(Some) }).await.ok()??;
-        Some(suspects.blame(&frame))
+        let asked = self.nodes().iter().map(|node| node.ask::<Frame>(TRACE, (hash, wish)));
+        let mut blamed = None;
+        for trace in futures::future::join_all(asked).await {
+            let blame = match trace {
+                Ok(frame) => suspects.blame(&frame),
+                Err(error @ (ChainError::Timeout { .. } | ChainError::Unreachable { .. })) => return Err(error),
+                Err(_) => continue,
+            };
+            match blamed {
+                Some(other) if other != blame => return Ok(Some(Blame::Nobody)),
+                _ => blamed = Some(blame),
+            }
+        }
+        Ok(blamed)
     }
 
-    /// True if a token refused this recipient: the same transfer to somebody else goes through where this one fails.
+    /// True if a token refused this recipient: the same transfer to somebody else goes through where this one fails, as
+    /// two nodes show it.
     pub async fn token_refuses(&self, tx: &Replayed) -> Result<bool, ChainError> {
-        let (Some(token), Some(receipt)) = (tx.to, self.receipt(tx.hash).await?) else { return Ok(false) };
+        let place = self.agree(second(self.len()), "a receipt", |node| async move {
+            let receipt: Option<Receipt> = node.ask("eth_getTransactionReceipt", (tx.hash,)).await?;
+            Ok(receipt.map(|receipt| (receipt.block_number, receipt.block_hash)))
+        });
+        let (Some(token), Some(Some((number, block)))) = (tx.to, unless_unanswered(place.await)?) else {
+            return Ok(false);
+        };
         let Some(elsewhere) = to_somebody_else(&tx.data) else { return Ok(false) };
-        for at in [At::Number(receipt.block_number.saturating_sub(1)), At::Hash(receipt.block_hash)] {
-            let pays = async |data: Bytes| match self.simulate(tx.from, token, tx.value, data, at).await {
-                Ok(output) => Ok(output.is_empty() || output.iter().any(|&byte| byte != 0)),
-                Err(ChainError::Refused { refusal: Refusal::Reverted(_) | Refusal::OutOfGas, .. }) => Ok(false),
-                Err(error) => Err(error),
-            };
-            if !pays(tx.data.clone()).await? && pays(elsewhere.clone()).await? {
+        for at in [At::Number(number.saturating_sub(1)), At::Hash(block)] {
+            if self.pays(tx, token, &tx.data, at).await? == Some(false)
+                && self.pays(tx, token, &elsewhere, at).await? == Some(true)
+            {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// True if a token pays when it is called like this; none if the nodes differ.
+    async fn pays(&self, tx: &Replayed, token: Address, data: &Bytes, at: At) -> Result<Option<bool>, ChainError> {
+        let call = &json!({ "from": tx.from, "to": token, "value": tx.value, "input": data });
+        let paid = self.agree(second(self.len()), "a transfer", |node| async move {
+            match node.ask::<Bytes>("eth_call", (call, at.param())).await {
+                Ok(output) => Ok(output.is_empty() || output.iter().any(|&byte| byte != 0)),
+                Err(ChainError::Refused { refusal: Refusal::Reverted(_) | Refusal::OutOfGas, .. }) => Ok(false),
+                Err(error) => Err(error),
+            }
+        });
+        unless_unanswered(paid.await)
+    }
+}
+
+/// None where nodes differ; where too few answered, it is tried again.
+fn unless_unanswered<T>(answer: Result<T, NoQuorum>) -> Result<Option<T>, ChainError> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(NoQuorum { failed: Some(error), .. }) => Err(*error),
+        Err(NoQuorum { failed: None, .. }) => Ok(None),
     }
 }
 

@@ -18,6 +18,9 @@ const REPORTED_FOR: Duration = Duration::from_secs(3_600);
 /// Contradictions remembered.
 const MAX_REMEMBERED: usize = 64;
 
+/// The state of a block: calls that were answered at its hash.
+pub(crate) const STATE: &str = "a reading of prices, pools and balances";
+
 /// A contradiction about one block. Nodes are named by host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
@@ -28,6 +31,15 @@ pub struct Contradiction {
     pub denied_by: Vec<String>,
     /// The nodes that most others contradict, or both sides where neither has most nodes.
     pub accused: Vec<String>,
+}
+
+impl Contradiction {
+    /// True if the other needs no alarm of its own. The state is read at every block: between the same nodes, a lie about
+    /// it is one.
+    fn covers(&self, other: &Self) -> bool {
+        let lasts = self.what == STATE && other.what == STATE;
+        self == other || lasts && (&self.shown_by, &self.denied_by) == (&other.shown_by, &other.denied_by)
+    }
 }
 
 impl fmt::Display for Contradiction {
@@ -76,7 +88,7 @@ impl Contradictions {
             accused: named(&accused),
         };
         let mut seen = self.seen();
-        if seen.iter().any(|(_, known)| *known == contradiction) {
+        if seen.iter().any(|(_, known)| known.covers(&contradiction)) {
             return;
         }
         error!(chain.id = %self.chain, accused = ?contradiction.accused, "nodes of chain {} contradict each other: {contradiction}", self.chain);
@@ -94,9 +106,9 @@ impl Contradictions {
         seen.truncate(MAX_REMEMBERED);
     }
 
-    /// Forgets what was noted about a block: its nodes agree now.
+    /// Forgets what was noted about the events of a block: its nodes agree now.
     pub(crate) fn forget(&self, block: B256) {
-        self.seen().retain(|(_, known)| known.block != block);
+        self.seen().retain(|(_, known)| known.block != block || known.what == STATE);
     }
 
     pub(crate) fn recent(&self) -> Vec<Contradiction> {
@@ -112,4 +124,25 @@ impl Contradictions {
 
 fn contradictions(chain: ChainId, host: &str) -> metrics::Counter {
     metrics::counter!("evm_node_contradictions_total", "chain" => chain.to_string(), "node" => host.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lie_about_the_state_is_one_however_many_blocks_it_is_told_at() {
+        let told = |number, what, liar: &str| Contradiction {
+            number,
+            block: B256::repeat_byte(1),
+            what,
+            shown_by: vec!["honest".to_owned()],
+            denied_by: vec![liar.to_owned()],
+            accused: Vec::new(),
+        };
+        let first = told(1, STATE, "liar");
+        assert!(first.covers(&told(2, STATE, "liar")));
+        assert!(!first.covers(&told(2, STATE, "another")) && !first.covers(&told(1, "a deposit", "liar")));
+        assert!(!told(1, "a deposit", "liar").covers(&told(2, "a deposit", "liar")), "every deposit counts");
+    }
 }

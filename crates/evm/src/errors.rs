@@ -35,6 +35,8 @@ pub enum ChainError {
     Refused { host: Host, method: &'static str, refusal: Refusal },
     #[error("the contract's answer to {0} does not decode")]
     Undecodable(&'static str),
+    #[error("no two nodes of chain {0} show the same state of a block")]
+    NotSeconded(ChainId),
 }
 
 impl ChainError {
@@ -47,7 +49,7 @@ impl ChainError {
             | Self::Unreadable { .. }
             | Self::Inconsistent { .. } => true,
             Self::Refused { refusal, .. } => matches!(refusal, Refusal::RateLimited | Refusal::NotSupported),
-            Self::NoEndpoint(_) | Self::Client(_) | Self::Undecodable(_) => false,
+            Self::NoEndpoint(_) | Self::Client(_) | Self::Undecodable(_) | Self::NotSeconded(_) => false,
         }
     }
 
@@ -71,7 +73,7 @@ impl ChainError {
             Self::Unreachable { .. } => "unreachable",
             Self::Status { .. } => "status",
             Self::Unreadable { .. } | Self::Undecodable(_) => "unreadable",
-            Self::Inconsistent { .. } => "inconsistent",
+            Self::Inconsistent { .. } | Self::NotSeconded(_) => "inconsistent",
             Self::Refused { .. } => "refused",
         }
     }

@@ -12,11 +12,12 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::ids::ChainId;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use url::Url;
 
 mod agreed;
 mod asking;
+mod seconded;
 
 pub use agreed::Wait;
 
@@ -99,6 +100,8 @@ struct Inner {
     feed: Arc<Feed>,
     following: OnceLock<Following>,
     contradictions: Arc<Contradictions>,
+    /// The second hearing of nodes that differ about the state: one at a time.
+    hearing: Arc<Semaphore>,
 }
 
 impl Nodes {
@@ -130,7 +133,8 @@ impl Nodes {
             .collect();
         let feed = Arc::new(Feed::new(chain));
         let contradictions = Arc::new(Contradictions::new(chain, &nodes));
-        let inner = Inner { chain, nodes, feed, following: OnceLock::new(), contradictions };
+        let hearing = Arc::new(Semaphore::new(1));
+        let inner = Inner { chain, nodes, feed, following: OnceLock::new(), contradictions, hearing };
         Ok(Self { inner: Arc::new(inner), poll: Duration::from_secs(1) })
     }
 
@@ -346,22 +350,26 @@ impl Nodes {
         if calls.is_empty() {
             return Ok(Vec::new());
         }
-        let answer = self.call(multicall3, calldata::aggregate(calls), at).await?;
-        let results = Multicall3::aggregate3Call::abi_decode_returns(&answer)
-            .map_err(|_| ChainError::Undecodable("aggregate3"))?;
-        if results.len() != calls.len() {
-            return Err(ChainError::Undecodable("aggregate3"));
-        }
-        let read = |result: Multicall3::Result| match result.success {
-            true => Ok(result.returnData),
-            false => Err(Refusal::Reverted(result.returnData)),
-        };
-        Ok(results.into_iter().map(read).collect())
+        results(&self.call(multicall3, calldata::aggregate(calls), at).await?, calls.len())
     }
 
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {
         &self.inner.nodes
     }
+}
+
+/// The results of so many calls in one request.
+fn results(answer: &[u8], calls: usize) -> Result<Vec<Result<Bytes, Refusal>>, ChainError> {
+    let results =
+        Multicall3::aggregate3Call::abi_decode_returns(answer).map_err(|_| ChainError::Undecodable("aggregate3"))?;
+    if results.len() != calls {
+        return Err(ChainError::Undecodable("aggregate3"));
+    }
+    let read = |result: Multicall3::Result| match result.success {
+        true => Ok(result.returnData),
+        false => Err(Refusal::Reverted(result.returnData)),
+    };
+    Ok(results.into_iter().map(read).collect())
 }
 
 impl fmt::Debug for Nodes {

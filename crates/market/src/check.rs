@@ -6,7 +6,7 @@ use alloy::primitives::aliases::U24;
 use alloy::primitives::{Address, B256, Bytes, U160, U256};
 use alloy::sol_types::SolCall;
 use evm::pools::QuoterV2;
-use evm::{At, ChainError, Nodes, Refusal};
+use evm::{ChainError, Nodes};
 
 use crate::pool::{Pool, PoolKey};
 use crate::step::Fixed;
@@ -38,11 +38,10 @@ pub async fn compare(
         Fixed::Input => ask_to_sell(pool, token, amount),
         Fixed::Output => ask_to_buy(pool, token, amount),
     };
-    let theirs = match nodes.call(quoter, data, At::Hash(at)).await {
-        Ok(answer) if answer.len() >= 32 => Some(U256::from_be_slice(&answer[..32])),
-        Ok(_) => return Err(ChainError::Undecodable("quote")),
-        Err(error) if matches!(error.refusal(), Some(Refusal::Reverted(_))) => None,
-        Err(error) => return Err(error),
+    let theirs = match nodes.seconded_call(quoter, data, at).await? {
+        Some(answer) if answer.len() >= 32 => Some(U256::from_be_slice(&answer[..32])),
+        Some(_) => return Err(ChainError::Undecodable("quote")),
+        None => None,
     };
     let mismatch = Mismatch { pool: *pool.key(), token, buying: fixed == Fixed::Output, amount, ours, theirs };
     Ok((theirs != Some(ours)).then_some(mismatch))

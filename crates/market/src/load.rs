@@ -8,7 +8,7 @@ use alloy::primitives::aliases::{I24, U24};
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 use evm::pools::{UniswapFactory, UniswapPool};
-use evm::{At, ChainError, Nodes};
+use evm::{ChainError, Nodes};
 
 use crate::pool::{Pool, PoolKey};
 use crate::tick::{self, Tick};
@@ -36,7 +36,7 @@ impl Source {
     async fn read(&self, calls: &[(Address, Bytes)]) -> Result<Vec<Bytes>, ChainError> {
         let mut answers = Vec::with_capacity(calls.len());
         for calls in calls.chunks(CALLS_PER_BATCH) {
-            let read = self.nodes.aggregate(self.multicall3, calls, At::Hash(self.at)).await?;
+            let (_, read) = self.nodes.seconded_aggregate(self.multicall3, calls, self.at).await?;
             answers.extend(read.into_iter().map(Result::unwrap_or_default));
         }
         Ok(answers)

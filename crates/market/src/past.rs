@@ -2,11 +2,11 @@
 //! long nobody was there to see them.
 
 use alloy::primitives::aliases::U80;
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, B256, Bytes};
 use alloy::sol_types::SolCall;
 use domain::money::Price;
 use evm::contracts::PriceFeed;
-use evm::{At, ChainError, Nodes};
+use evm::{ChainError, Nodes};
 
 use crate::watchlist::Feed;
 
@@ -23,16 +23,19 @@ pub struct PriceSpan {
 }
 
 /// A feed's prices from one time to another, in unix seconds of its chain; as far as there are any, if the span has not
-/// ended. None where the feed had no fresh answer when the span began, or does not keep rounds for so long.
+/// ended. Read at one block, not earlier than the span begins. None where the feed had no fresh answer when the span
+/// began, or does not keep rounds for so long.
 pub async fn past_prices(
     nodes: &Nodes,
     multicall3: Address,
     feed: &Feed,
     span: (u64, u64),
+    at: B256,
 ) -> Result<Option<PriceSpan>, ChainError> {
     let call = |data: Vec<u8>| (feed.address, Bytes::from(data));
     let first = [call(PriceFeed::decimalsCall {}.abi_encode()), call(PriceFeed::latestRoundDataCall {}.abi_encode())];
-    let mut answers = nodes.aggregate(multicall3, &first, At::Latest).await?.into_iter().map(Result::unwrap_or_default);
+    let (_, answers) = nodes.seconded_aggregate(multicall3, &first, at).await?;
+    let mut answers = answers.into_iter().map(Result::unwrap_or_default);
     let (decimals, latest) = (answers.next().unwrap_or_default(), answers.next().unwrap_or_default());
     let decimals = PriceFeed::decimalsCall::abi_decode_returns(&decimals);
     let decimals = decimals.map_err(|_| ChainError::Undecodable("decimals"))?;
@@ -44,7 +47,7 @@ pub async fn past_prices(
         let newest = latest.saturating_sub(nth * ROUNDS_PER_CALL);
         let ids = (0..ROUNDS_PER_CALL).map(|back| U80::saturating_from(newest.saturating_sub(back)));
         let calls: Vec<_> = ids.map(|id| call(PriceFeed::getRoundDataCall { id }.abi_encode())).collect();
-        for answer in nodes.aggregate(multicall3, &calls, At::Latest).await? {
+        for answer in nodes.seconded_aggregate(multicall3, &calls, at).await?.1 {
             if search.is_over(round(&answer.unwrap_or_default())) {
                 return Ok(search.found(decimals));
             }

@@ -8,7 +8,7 @@ use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
 use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, SpendLimiter};
-use evm::{At, ChainError, Head, Nodes};
+use evm::{ChainError, Head, Nodes};
 use tracing::{debug, warn};
 
 use crate::Market;
@@ -23,6 +23,10 @@ const POOLS_TIMEOUT: Duration = Duration::from_secs(2);
 /// The head start of those who look for deposits in a new head. Reading a market is a lot of work for a node, and
 /// payments made now go by the current snapshot.
 const DEPOSITS_FIRST: Duration = Duration::from_millis(20);
+
+/// The pause before a head that could not be read is tried again, where there are several nodes: the second may have
+/// been behind.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the chain's snapshot current until the nodes are dropped. Heads that come faster than they can be read are
 /// skipped: only the newest counts.
@@ -63,6 +67,7 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
             }
             // The same head again, now with more pools, or fewer.
             () = learned => {}
+            () = tokio::time::sleep(RETRY_INTERVAL), if failing && nodes.len() > 1 => {}
         }
     }
 }
@@ -141,7 +146,8 @@ impl Plan {
         Self { calls, feeds: watchlist.feeds.as_slice().into() }
     }
 
-    /// Also answers the calls in `more`, of which the plan knows nothing.
+    /// Also answers the calls in `more`, of which the plan knows nothing. Where there are several nodes, two of them have to
+    /// show the same: otherwise there is no new snapshot, and the last one ages.
     async fn read(
         &self,
         nodes: &Nodes,
@@ -150,7 +156,10 @@ impl Plan {
         more: Vec<(Address, Bytes)>,
     ) -> Result<(Snapshot, Vec<Bytes>), ChainError> {
         let calls = [self.calls.clone(), more].concat();
-        let answers = nodes.aggregate(watchlist.multicall3, &calls, At::Hash(head.hash)).await?;
+        let asked = Instant::now();
+        let (header, answers) = nodes.seconded_aggregate(watchlist.multicall3, &calls, head.hash).await?;
+        // Time and base fee were announced by one node.
+        let head = header.unwrap_or(head);
         let mut answers = answers.into_iter().map(|answer| answer.unwrap_or_default());
         let mut next = || answers.next().unwrap_or_default();
         let mut prices = BTreeMap::new();
@@ -196,7 +205,7 @@ impl Plan {
             relayers,
             tokens,
             pools: Arc::new(Pools::default()),
-            received: Instant::now(),
+            received: asked,
             max_age: watchlist.max_age,
         };
         Ok((snapshot, answers.collect()))

@@ -74,7 +74,7 @@ pub struct Snapshot {
     /// The pools known exactly at this block; where none could be read at it, the pools as they were a moment ago.
     /// Shared with the snapshot before where nothing happened to them.
     pub pools: Arc<Pools>,
-    /// The time it reached us, by a monotonic clock.
+    /// The time it was asked for, by a monotonic clock: a node that answers late does not make it younger.
     pub received: Instant,
     pub max_age: Duration,
 }

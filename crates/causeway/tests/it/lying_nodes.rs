@@ -7,8 +7,9 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Context, Result, ensure};
 use causeway::config::{Config, EndpointConfig, Text};
 use causeway::service::Service;
-use devnet::{Account, Chain, Devnet, Fault, FaultProxy, Lie};
+use devnet::{Account, Chain, Devnet, FalseWord, Fault, FaultProxy, Lie};
 use evm::account_tag::tag;
+use evm::contracts::PriceFeed;
 use evm::topics::NATIVE_DEPOSIT;
 use serde_json::Value;
 
@@ -242,6 +243,50 @@ async fn with_the_second_node_dead_deposits_wait_but_small_ones_may_not() -> Res
     ensure!(harness.status(request_id(&large)).await?["status"] == "waiting", "one node was enough");
     dead.faults.clear();
     harness.wait_for(request_id(&large), "success").await?;
+    service.stop().await
+}
+
+/// A price that one of two nodes makes up is nobody's. The chain is quoted at the last price that both showed, and not at
+/// all once that is too old; when the nodes agree again, so is the chain.
+#[tokio::test]
+async fn a_price_that_one_of_two_nodes_invents_is_not_quoted() -> Result<()> {
+    let base = Devnet::shared().await.chain("base");
+    let liar = endpoint(base).await?;
+    let (harness, service) = beside(BASE, &[&liar], |config| config.limits.market_max_age_secs = 4).await?;
+    let (user, usdc) = (base.fresh_user().await?, harness.chain("arbitrum").token("USDC").address);
+    let (from, to) = ((BASE, Address::ZERO), (ARBITRUM, usdc));
+    let body = &ask(user.address, user.address, from, to, U256::from(ONE_ETHER / 10));
+    let out = |quote: &Value| amount(&quote["details"]["currencyOut"]["amount"]);
+    let honest = out(&harness.quote(body).await?);
+    let is_honest = |quote: &Value| out(quote) < honest + honest / U256::from(10);
+    let real = base.read(base.native_feed, &PriceFeed::latestRoundDataCall {}).await?.answer.into_raw();
+    let price = FalseWord { real, told: real + real };
+    liar.faults.update(|fault| fault.false_words.push(price));
+    eventually("the last price that both showed is too old", || async {
+        let (code, answer) = harness.post("/quote/v2", body).await?;
+        ensure!(code != 200 || is_honest(&answer), "the lie was quoted: {answer}");
+        Ok(code == 503)
+    })
+    .await?;
+    alarm_names(&harness, BASE, &liar).await?;
+    liar.faults.clear();
+    ensure!(is_honest(&harness.quote(body).await?), "the lie was believed after all");
+    honest_transfer(&harness).await?;
+    service.stop().await
+}
+
+/// A liar about prices among three nodes is outvoted: the chain is quoted at the real price all along.
+#[tokio::test]
+async fn with_three_nodes_a_false_price_stops_nobody() -> Result<()> {
+    let base = Devnet::shared().await.chain("base");
+    let (third, liar) = (endpoint(base).await?, endpoint(base).await?);
+    let (harness, service) = beside(BASE, &[&liar, &third], |config| config.limits.market_max_age_secs = 4).await?;
+    let real = base.read(base.native_feed, &PriceFeed::latestRoundDataCall {}).await?.answer.into_raw();
+    liar.faults.update(|fault| fault.false_words.push(FalseWord { real, told: real + real }));
+    alarm_names(&harness, BASE, &liar).await?;
+    let report = chain_report(&harness, BASE).await?;
+    ensure!(report["nodes"].as_str().is_some_and(|said| said.contains("most nodes contradict")), "{report}");
+    honest_transfer(&harness).await?;
     service.stop().await
 }
 

@@ -28,7 +28,7 @@ const LAG_PATIENCE: Duration = Duration::from_millis(200);
 const FIRST_REASK: Duration = Duration::from_millis(5);
 /// Delay before nodes that contradict each other are asked once more: one may have announced a block before it had all
 /// of its logs.
-const SECOND_HEARING: Duration = Duration::from_secs(1);
+pub(super) const SECOND_HEARING: Duration = Duration::from_secs(1);
 
 /// How long nodes that have not answered are waited for, once another has shown the block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

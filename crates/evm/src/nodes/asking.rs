@@ -25,6 +25,11 @@ impl Nodes {
     /// Endpoints in the order to ask them: healthy before failing, fresh before lagging, the one whose chain we follow
     /// before others, then as configured.
     fn ranked(&self) -> Vec<Arc<Node>> {
+        self.ranked_places().into_iter().map(|place| self.inner.nodes[place].clone()).collect()
+    }
+
+    /// The same, by their places in the configuration.
+    pub(super) fn ranked_places(&self) -> Vec<usize> {
         let newest = self.inner.nodes.iter().filter_map(|node| node.last_head()).map(|head| head.number).max();
         let behind = |node: &Node| match (newest, node.last_head()) {
             (Some(newest), Some(head)) => newest - head.number.min(newest),
@@ -35,7 +40,7 @@ impl Nodes {
         let leader = self.inner.feed.leader();
         let mut ranked: Vec<_> = self.inner.nodes.iter().enumerate().collect();
         ranked.sort_by_cached_key(|(index, node)| (node.is_failing(), behind(node), leader != Some(*index)));
-        ranked.into_iter().map(|(_, node)| node.clone()).collect()
+        ranked.into_iter().map(|(index, _)| index).collect()
     }
 
     pub(crate) async fn first<T, F, Fut>(&self, ask: F) -> Result<T, ChainError>

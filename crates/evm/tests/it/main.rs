@@ -16,5 +16,6 @@ mod real;
 mod reverts;
 mod same_chain;
 mod scripted;
+mod seconded;
 mod sending;
 mod wallets;

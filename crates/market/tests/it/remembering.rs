@@ -37,7 +37,7 @@ async fn a_feed_remembers_its_prices_at_any_time_since_its_first_round() {
         ((times[2], snapshot.time), Some((1_500, 4_100))),
         ((1, snapshot.time), None),
     ] {
-        let found = past_prices(&mirrored.nodes, chain.contracts.multicall3, feed, span).await.unwrap();
+        let found = past_prices(&mirrored.nodes, chain.contracts.multicall3, feed, span, snapshot.hash).await.unwrap();
         let found = found.map(|span| [span.low, span.high].map(|price| price.answer() / 100_000_000));
         assert_eq!(found, expected.map(|(low, high)| [low, high]), "{span:?}");
     }

@@ -31,7 +31,7 @@ pub(crate) async fn of(
     let calls: Vec<Message> =
         calls.map(|call| Message { to: call.to, value: call.value.units(), data: call.data.clone() }).collect();
     let suspects = Suspects { router: handle.chain.router, recipient, calls };
-    let (blame, suspected) = match handle.nodes.blame(record.tx, &suspects).await {
+    let (blame, suspected) = match handle.nodes.blame(record.tx, &suspects).await? {
         Some(Blame::Call(at)) => (Blame::Call(at), suspects.calls.get(at..=at).unwrap_or_default()),
         Some(blame) => (blame, &[][..]),
         // Only the recipient's code runs in a plain payment.

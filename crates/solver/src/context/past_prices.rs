@@ -74,7 +74,8 @@ impl PastPrices {
         }
     }
 
-    /// Reads the moments of a chain that were named since, in the background.
+    /// Reads the moments of a chain that were named since, in the background, at the block of its snapshot: one that two
+    /// nodes have, and whose state no node has dropped yet.
     pub(crate) fn read_wanted(self: &Arc<Self>, handle: &Arc<ChainHandle>, snapshot: Option<&Snapshot>) {
         let chain = handle.id();
         let mut wanted = self.wanted();
@@ -87,7 +88,9 @@ impl PastPrices {
         let here: BTreeSet<Moment> = here;
         // Without a snapshot the feeds are not known yet: the moments are named again.
         let Some(snapshot) = snapshot else { return };
-        for moment in here {
+        // So are moments that the snapshot does not reach.
+        let at = snapshot.hash;
+        for moment in here.into_iter().filter(|moment| moment.time <= snapshot.time) {
             let Some(feed) = snapshot.feed_of(moment.currency).cloned() else {
                 self.failed(moment);
                 continue;
@@ -95,7 +98,7 @@ impl PastPrices {
             let (this, handle) = (self.clone(), handle.clone());
             self.answers.ask(moment, async move {
                 let span = (moment.time, moment.time.saturating_add(FEED_LAG.as_secs()));
-                match past_prices(&handle.nodes, handle.chain.multicall3, &feed, span).await {
+                match past_prices(&handle.nodes, handle.chain.multicall3, &feed, span, at).await {
                     Ok(Some(span)) => this.learn(moment, span),
                     Ok(None) => this.failed(moment),
                     Err(error) => {

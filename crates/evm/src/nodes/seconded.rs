@@ -1,0 +1,279 @@
+//! The state at a block, as two nodes show it.
+//!
+//! Prices, pools and balances decide what is paid as much as deposits do, so the word of one node is not enough for them
+//! either. A call at a block's hash has one answer: two nodes have to give the same, and the same header with it. Both
+//! are asked at once, so that it costs the slower of the two; a third is asked when one of them fails, lags, is slow or
+//! differs.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::agreed::SECOND_HEARING;
+use super::{At, Nodes, results};
+use crate::agreement::{Dispute, Verdict, majority, second, verdict};
+use crate::calldata;
+use crate::contradictions::STATE;
+use crate::errors::{ChainError, Refusal};
+use crate::node::Node;
+use crate::rpc::{Head, Header};
+
+/// Time for which a node that does not know the block yet is asked again, once another has shown it.
+const LAG_PATIENCE: Duration = Duration::from_secs(3);
+/// The same while no node has shown it: the block may be gone.
+const UNKNOWN_PATIENCE: Duration = Duration::from_millis(500);
+const FIRST_REASK: Duration = Duration::from_millis(5);
+const MAX_REASK: Duration = Duration::from_millis(160);
+
+const CALL: &str = "eth_call";
+
+impl Nodes {
+    /// Several reads at one block, as two nodes show them, and the block's header by the same two. With a single node
+    /// they are its word, and no header is asked for.
+    pub async fn seconded_aggregate(
+        &self,
+        multicall3: Address,
+        calls: &[(Address, Bytes)],
+        at: B256,
+    ) -> Result<(Option<Head>, Vec<Result<Bytes, Refusal>>), ChainError> {
+        if self.len() < 2 {
+            return Ok((None, self.aggregate(multicall3, calls, At::Hash(at)).await?));
+        }
+        if calls.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        let shown = self.seconded(Question { to: multicall3, data: calldata::aggregate(calls), at }).await?;
+        let output = shown.output.ok_or(ChainError::Undecodable("aggregate3"))?;
+        Ok((Some(shown.head), results(&output, calls.len())?))
+    }
+
+    /// The output of a call at a block, as two nodes show it, or the only one there is; none if it reverts.
+    pub async fn seconded_call(&self, to: Address, data: Bytes, at: B256) -> Result<Option<Bytes>, ChainError> {
+        if self.len() < 2 {
+            return unless_reverted(self.call(to, data, At::Hash(at)).await);
+        }
+        Ok(self.seconded(Question { to, data, at }).await?.output)
+    }
+
+    async fn seconded(&self, question: Question) -> Result<Shown, ChainError> {
+        let (nodes, question) = (&self.inner.nodes, Arc::new(question));
+        let ask = |place: usize, pause: Duration| {
+            let (node, question) = (nodes[place].clone(), question.clone());
+            async move {
+                if !pause.is_zero() {
+                    tokio::time::sleep(pause).await;
+                }
+                (place, pause, question.ask(&node).await)
+            }
+        };
+        let (began, patience) = (Instant::now(), nodes[0].patience());
+        let mut hedge_at = began + patience;
+        let mut left = self.ranked_places().into_iter();
+        let mut asked: FuturesUnordered<_> =
+            left.by_ref().take(second(nodes.len())).map(|place| ask(place, Duration::ZERO)).collect();
+        let mut count = Count::default();
+        let mut failed = None;
+        while !asked.is_empty() {
+            let another = tokio::select! {
+                Some((place, pause, answer)) = asked.next() => match answer {
+                    Ok(Some(shown)) => {
+                        count.add(place, shown);
+                        if let Some(shown) = count.agreed(nodes.len()) {
+                            self.doubt_others(&count, &shown, &question);
+                            return Ok(shown);
+                        }
+                        count.is_disputed()
+                    }
+                    Ok(None) => {
+                        let next = (pause * 2).clamp(FIRST_REASK, MAX_REASK);
+                        let patience = if count.is_empty() { UNKNOWN_PATIENCE } else { LAG_PATIENCE };
+                        if began.elapsed() + next < patience {
+                            asked.push(ask(place, next));
+                        }
+                        pause.is_zero()
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        true
+                    }
+                },
+                () = tokio::time::sleep_until(hedge_at), if left.len() > 0 => {
+                    hedge_at += patience;
+                    true
+                }
+            };
+            if another && let Some(place) = left.next() {
+                asked.push(ask(place, Duration::ZERO));
+            }
+        }
+        if count.is_disputed() {
+            self.hear_again(&question);
+            return Err(ChainError::NotSeconded(self.inner.chain));
+        }
+        Err(failed.unwrap_or(ChainError::NotSeconded(self.inner.chain)))
+    }
+
+    /// Those that differ from what was agreed are asked last for a while.
+    fn doubt_others(&self, count: &Count, agreed: &Shown, question: &Arc<Question>) {
+        if !count.is_disputed() {
+            return;
+        }
+        let others = count.0.iter().filter(|(shown, _)| shown != agreed).flat_map(|(_, by)| by);
+        for node in others.map(|&place| &self.inner.nodes[place]) {
+            let (host, reason) = (node.host.clone(), "an answer that two other nodes contradict");
+            node.failed(CALL, &ChainError::Inconsistent { host, method: CALL, block: question.at, reason });
+        }
+        self.hear_again(question);
+    }
+
+    /// Hears all nodes once more, in the background, before any of them is accused. One hearing at a time: a node that
+    /// lies at every block is named by any of them.
+    fn hear_again(&self, question: &Arc<Question>) {
+        let Ok(turn) = self.inner.hearing.clone().try_acquire_owned() else { return };
+        let (nodes, contradictions) = (self.inner.nodes.clone(), self.inner.contradictions.clone());
+        let question = question.clone();
+        tokio::spawn(async move {
+            let _turn = turn;
+            tokio::time::sleep(SECOND_HEARING).await;
+            let asked: Vec<_> = nodes.iter().map(|node| question.ask(node)).collect();
+            let mut count = Count::default();
+            for (place, answer) in futures::future::join_all(asked).await.into_iter().enumerate() {
+                if let Ok(Some(shown)) = answer {
+                    count.add(place, shown);
+                }
+            }
+            if let Some((number, dispute)) = count.dispute(nodes.len()) {
+                contradictions.note(&nodes, (number, question.at), &dispute);
+            }
+        });
+    }
+}
+
+/// A call at a block.
+struct Question {
+    to: Address,
+    data: Bytes,
+    at: B256,
+}
+
+/// A node's answer. There is no output if the call reverts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shown {
+    head: Head,
+    output: Option<Bytes>,
+}
+
+impl Question {
+    /// None if the node does not know the block.
+    async fn ask(&self, node: &Node) -> Result<Option<Shown>, ChainError> {
+        let call = &json!({ "to": self.to, "input": self.data });
+        let (header, output) = tokio::join!(
+            node.ask::<Option<Header>>("eth_getBlockByHash", (self.at, false)),
+            node.ask::<Bytes>(CALL, (call, At::Hash(self.at).param())),
+        );
+        let Some(header) = header? else { return Ok(None) };
+        if matches!(&output, Err(error) if error.refusal() == Some(&Refusal::UnknownBlock)) {
+            return Ok(None);
+        }
+        let head = header.head();
+        if head.hash != self.at {
+            let (host, method, reason) = (node.host.clone(), "eth_getBlockByHash", "another block");
+            return Err(ChainError::Inconsistent { host, method, block: self.at, reason });
+        }
+        Ok(Some(Shown { head, output: unless_reverted(output)? }))
+    }
+}
+
+fn unless_reverted(output: Result<Bytes, ChainError>) -> Result<Option<Bytes>, ChainError> {
+    match output {
+        Ok(output) => Ok(Some(output)),
+        Err(ChainError::Refused { refusal: Refusal::Reverted(_), .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The answers, and the nodes that gave each.
+#[derive(Default)]
+struct Count(Vec<(Shown, BTreeSet<usize>)>);
+
+impl Count {
+    fn add(&mut self, node: usize, shown: Shown) {
+        match self.0.iter_mut().find(|(known, _)| *known == shown) {
+            Some((_, by)) => {
+                by.insert(node);
+            }
+            None => self.0.push((shown, [node].into())),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn is_disputed(&self) -> bool {
+        self.0.len() > 1
+    }
+
+    /// The nodes that gave another answer than these.
+    fn others(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
+        self.0.iter().flat_map(|(_, nodes)| nodes).filter(|node| !by.contains(node)).copied().collect()
+    }
+
+    /// The answer that two nodes gave, and more than gave another.
+    fn agreed(&self, nodes: usize) -> Option<Shown> {
+        let counts = |by: &BTreeSet<usize>| {
+            verdict(by.len(), self.others(by).len(), second(nodes), majority(nodes)) == Verdict::Agreed
+        };
+        self.0.iter().find(|(_, by)| counts(by)).map(|(shown, _)| shown.clone())
+    }
+
+    /// The contradiction, and the number of its block. Between as many on each side, the first configured one is said to
+    /// show what the others deny, and nobody is known to lie.
+    fn dispute(&self, nodes: usize) -> Option<(u64, Dispute)> {
+        let (shown, by) = self.0.iter().max_by_key(|(_, by)| (by.len(), Reverse(by.first().copied())))?;
+        let denied_by = self.others(by);
+        if denied_by.is_empty() {
+            return None;
+        }
+        // The others may differ among themselves, so that they outvote nobody.
+        let verdict = if by.len() >= majority(nodes) { Verdict::Agreed } else { Verdict::Contradicted };
+        Some((shown.head.number, Dispute { what: STATE, verdict, shown_by: by.clone(), denied_by }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(byte: u8) -> Shown {
+        let head = Head { number: 7, hash: B256::ZERO, parent_hash: B256::ZERO, time: 0, base_fee: 0 };
+        Shown { head, output: Some(vec![byte].into()) }
+    }
+
+    /// The answer of each node, and what two agree on, with the nodes that are on the other side.
+    #[test]
+    fn an_answer_counts_when_two_nodes_give_it_and_fewer_another() {
+        for (nodes, answers, agreed, denied) in [
+            (2, &[1, 1][..], Some(1), None),
+            (2, &[1, 2][..], None, Some((Verdict::Contradicted, vec![1]))),
+            (2, &[1][..], None, None),
+            (3, &[2, 1, 1][..], Some(1), Some((Verdict::Agreed, vec![0]))),
+            (3, &[1, 2, 3][..], None, Some((Verdict::Contradicted, vec![1, 2]))),
+            (4, &[1, 2, 1, 2][..], None, Some((Verdict::Contradicted, vec![1, 3]))),
+        ] {
+            let mut count = Count::default();
+            answers.iter().enumerate().for_each(|(node, byte)| count.add(node, shown(*byte)));
+            assert_eq!(count.agreed(nodes), agreed.map(shown), "{answers:?}");
+            let dispute: Option<(Verdict, Vec<usize>)> =
+                count.dispute(nodes).map(|(_, it)| (it.verdict, it.denied_by.into_iter().collect()));
+            assert_eq!(dispute, denied, "{answers:?}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The state of a block, as two nodes show it, and the blame for a failed payment.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use alloy::primitives::{Address, Bytes};
+use evm::blame::{Blame, Suspects};
+use evm::{ChainError, Nodes};
+use serde_json::{Value, json};
+
+use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, result};
+
+const BLOCK: u8 = 9;
+const FEED: Address = Address::repeat_byte(0xfe);
+
+/// A node with this price and this base fee.
+fn shows(price: u8, base_fee: &'static str) -> impl Fn(&str, &Value) -> Reply {
+    move |method, _| match method {
+        "eth_getBlockByHash" => {
+            let mut block = block(9, hash(BLOCK), json!([]));
+            block["baseFeePerGas"] = json!(base_fee);
+            result(block)
+        }
+        "eth_call" => result(Bytes::from(vec![price; 32])),
+        _ => Reply::Error(-32601, "method not found"),
+    }
+}
+
+async fn honest() -> Scripted {
+    Scripted::start(shows(1, "0x7")).await
+}
+
+async fn price(nodes: &Nodes) -> Result<Option<u8>, ChainError> {
+    Ok(nodes.seconded_call(FEED, Bytes::new(), hash(BLOCK)).await?.map(|output| output[0]))
+}
+
+fn host(node: &Scripted) -> String {
+    format!("127.0.0.1:{}", node.url.port().unwrap())
+}
+
+async fn accused(nodes: &Nodes) -> Vec<String> {
+    let named = async {
+        loop {
+            if let Some(contradiction) = nodes.contradictions().into_iter().next() {
+                return contradiction.accused;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENT, named).await.expect("the contradiction is noted")
+}
+
+#[tokio::test]
+async fn two_nodes_that_differ_about_a_price_or_a_header_are_not_believed_and_both_are_named() {
+    let honest = honest().await;
+    for (said, base_fee) in [(2, "0x7"), (1, "0x0")] {
+        let liar = Scripted::start(shows(said, base_fee)).await;
+        let both = nodes(&[&liar, &honest], PATIENT);
+        assert!(matches!(price(&both).await, Err(ChainError::NotSeconded(_))));
+        assert_eq!(accused(&both).await, [host(&liar), host(&honest)]);
+    }
+}
+
+#[tokio::test]
+async fn a_liar_about_a_price_is_outvoted_by_two_and_named() {
+    let (first, second) = (honest().await, honest().await);
+    let liar = Scripted::start(shows(2, "0x7")).await;
+    let all = nodes(&[&liar, &first, &second], PATIENT);
+    assert_eq!(price(&all).await.unwrap(), Some(1));
+    assert_eq!(accused(&all).await, [host(&liar)]);
+    // It is asked last now, and nobody waits for it.
+    assert_eq!(price(&all).await.unwrap(), Some(1));
+}
+
+#[tokio::test]
+async fn a_third_node_seconds_where_one_is_down_silent_or_behind() {
+    for broken in [Reply::Status(500), Reply::Silence, result(Value::Null)] {
+        let (first, second) = (honest().await, honest().await);
+        let is_behind = matches!(broken, Reply::Result(_));
+        let reply = std::sync::Mutex::new(broken);
+        let broken = Scripted::start(move |_, _| match &*reply.lock().unwrap() {
+            Reply::Result(value) => Reply::Result(value.clone()),
+            Reply::Status(status) => Reply::Status(*status),
+            _ => Reply::Silence,
+        })
+        .await;
+        let all = nodes(&[&broken, &first, &second], Duration::from_secs(2));
+        assert_eq!(price(&all).await.unwrap(), Some(1));
+        assert!(all.contradictions().is_empty(), "whoever does not answer contradicts nobody");
+        // With one other there is no second. One that is behind would be waited for.
+        assert!(is_behind || price(&nodes(&[&broken, &first], Duration::from_millis(300))).await.is_err());
+    }
+}
+
+#[tokio::test]
+async fn a_second_node_that_is_a_moment_behind_is_asked_again() {
+    let first = honest().await;
+    let times = AtomicUsize::new(0);
+    let late = Scripted::start(move |method, params| match method {
+        "eth_getBlockByHash" if times.fetch_add(1, Ordering::SeqCst) < 4 => result(Value::Null),
+        _ => shows(1, "0x7")(method, params),
+    })
+    .await;
+    assert_eq!(price(&nodes(&[&first, &late], PATIENT)).await.unwrap(), Some(1));
+}
+
+#[tokio::test]
+async fn the_only_node_is_believed_and_asked_for_nothing_else() {
+    let only = Scripted::start(shows(2, "0x7")).await;
+    assert_eq!(price(&nodes(&[&only], PATIENT)).await.unwrap(), Some(2));
+    assert_eq!((only.asked("eth_call"), only.asked("eth_getBlockByHash")), (1, 0));
+}
+
+#[tokio::test]
+async fn a_call_that_reverts_on_both_nodes_has_no_output() {
+    let refuses = || {
+        Scripted::start(|method, params| match method {
+            "eth_call" => Reply::Error(3, "execution reverted"),
+            _ => shows(1, "0x7")(method, params),
+        })
+    };
+    let (first, second) = (refuses().await, refuses().await);
+    assert_eq!(price(&nodes(&[&first, &second], PATIENT)).await.unwrap(), None);
+}
+
+/// A node by whose trace the recipient refused a plain payment, or did not; or one that offers no traces.
+async fn traces(refused: Option<bool>) -> Scripted {
+    let (filler, recipient) = (Address::repeat_byte(1), Address::repeat_byte(2));
+    Scripted::start(move |_, _| match refused {
+        None => Reply::Error(-32601, "method not found"),
+        Some(refused) => result(json!({
+            "type": "CALL", "from": filler, "to": recipient, "gas": "0xf4240", "gasUsed": "0x2710", "input": "0x",
+            "error": refused.then_some("execution reverted"),
+        })),
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_recipient_is_blamed_by_all_traces_or_not_at_all() {
+    let suspects = Suspects { router: FEED, recipient: Address::repeat_byte(2), calls: Vec::new() };
+    for (first, second, expected) in [
+        (Some(true), Some(true), Some(Blame::Recipient)),
+        (Some(true), Some(false), Some(Blame::Nobody)),
+        (Some(false), Some(true), Some(Blame::Nobody)),
+        (Some(true), None, Some(Blame::Recipient)),
+        (None, None, None),
+    ] {
+        let (one, other) = (traces(first).await, traces(second).await);
+        assert_eq!(nodes(&[&one, &other], PATIENT).blame(hash(1), &suspects).await.unwrap(), expected);
+    }
+    let (one, dead) = (traces(Some(true)).await, Scripted::start(|_, _| Reply::Silence).await);
+    let both = nodes(&[&one, &dead], Duration::from_millis(300));
+    assert!(both.blame(hash(1), &suspects).await.is_err(), "it might say otherwise");
+}
