@@ -38,9 +38,10 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
     let chain = handle.id();
     let mut heads = handle.nodes.heads();
     let mut pause = RETRY_INTERVAL;
+    let mut disputed = false;
     loop {
         let began = Instant::now();
-        match walk(&solver, &handle, &mut heads, &stop).await {
+        match walk(&solver, &handle, &mut heads, &stop, disputed).await {
             Ok(()) => return,
             Err(deep @ SolverError::DeepFork { .. }) => {
                 error!(chain.id = %chain, "{deep}");
@@ -50,8 +51,11 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
                 return;
             }
             Err(failure) => {
+                // Other failures in between leave a dispute as it was: its refusal tells.
+                disputed &= handle.health.refusing().is_some();
                 if matches!(failure, SolverError::Disputed { .. }) {
                     handle.health.refuse(Some(failure.to_string()));
+                    disputed = true;
                 }
                 warn!(chain.id = %chain, error = %Chained(&failure), "cannot follow chain {chain}, trying again");
                 counter!("causeway_follow_errors_total", "chain" => chain.to_string()).increment(1);
@@ -72,11 +76,16 @@ async fn walk(
     handle: &Arc<ChainHandle>,
     heads: &mut watch::Receiver<Option<Head>>,
     stop: &CancellationToken,
+    mut disputed: bool,
 ) -> Result<(), SolverError> {
     if !start_checks(solver, handle).await? {
         // The walk would carry the cursor past the blocks that `recover` has to read.
         stop.cancelled().await;
         return Ok(());
+    }
+    // The checks say nothing about the blocks over which the last walk stopped: those are read first.
+    if !disputed {
+        refuse(solver, handle, None).await?;
     }
     let Some(mut at) = begin(solver, handle, heads, stop).await? else { return Ok(()) };
     if *handle.health.taken.borrow() == 0 {
@@ -93,6 +102,9 @@ async fn walk(
         let head = *heads.borrow_and_update();
         if let Some(head) = head {
             catch_up(solver, handle, &mut at, head, stop).await?;
+            if std::mem::take(&mut disputed) {
+                refuse(solver, handle, None).await?;
+            }
             gauge!("causeway_chain_lag_blocks", "chain" => handle.id().to_string())
                 .set(lag(head.number.saturating_sub(at.number)));
         }
@@ -147,7 +159,7 @@ async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> R
 
 /// The start-up checks; true if the chain may be walked. A database that knows fewer nonces than the chain is an old
 /// backup: paying from it could pay twice. Payments in the nodes' mempools count as well.
-pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool, SolverError> {
+async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool, SolverError> {
     let chain = handle.id();
     for wallet in handle.senders() {
         solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
@@ -179,7 +191,6 @@ pub async fn start_checks(solver: &Solver, handle: &ChainHandle) -> Result<bool,
         // No allocator signs here any more: dues that were left to the depository wait for our own funds again.
         solver.store.write(move |tx| dues::take_back(tx, chain)).await?;
     }
-    refuse(solver, handle, None).await?;
     Ok(true)
 }
 

@@ -200,9 +200,11 @@ pub(crate) async fn look_at(
         }
         let count = hidden.len() as u64;
         apply_late(solver, handle, head, missed).await?;
-        counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
-        let what = format!("{count} deposits of block {number} were not shown by the node that was asked first");
-        handle.health.alarms.raise(Alarm::DepositMissed, what);
+        if count > 0 {
+            counter!("causeway_deposits_missed_total", "chain" => chain.to_string()).increment(count);
+            let what = format!("{count} deposits of block {number} were not shown by the node that was asked first");
+            handle.health.alarms.raise(Alarm::DepositMissed, what);
+        }
     }
     let mut doubtful = !unknown(solver, handle, deposits.doubtful).await?.is_empty();
     let read = move |tx: &mut store::Tx<'_>| {
