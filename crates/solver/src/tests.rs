@@ -17,6 +17,7 @@ mod pauses;
 mod payment_events;
 mod quorum;
 mod relays;
+mod reverts;
 mod screening;
 mod scripted;
 pub(crate) mod world;

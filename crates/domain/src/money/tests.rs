@@ -37,16 +37,25 @@ fn dollars_have_six_decimals_and_no_negative_zero() {
         assert_eq!(UsdMicros(micros).to_string(), text);
     }
     assert_eq!(UsdMicros(-1).percent_of(UsdMicros(1_000_000)).as_str(), "0.00");
-    assert_eq!(UsdMicros(-25_000).percent_of(UsdMicros(1_000_000)).as_str(), "-2.50");
-    assert_eq!(UsdMicros(7).percent_of(UsdMicros(0)).as_str(), "0.00");
-    for (micros, percent) in
-        [(-49, "0.00"), (-50, "-0.01"), (-149, "-0.01"), (-150, "-0.02"), (50, "0.01"), (49, "0.00")]
-    {
-        assert_eq!(UsdMicros(micros).percent_of(UsdMicros(1_000_000)).as_str(), percent, "half away from zero");
-    }
-    assert_eq!(UsdMicros(i64::MIN).percent_of(UsdMicros(i64::MAX)).as_str(), "-100.00");
     assert_eq!("0.02".parse(), Ok(UsdMicros(20_000)));
     assert_eq!("1.0000001".parse::<UsdMicros>(), Err(NotAnAmount));
+}
+
+#[test]
+fn a_percentage_is_rounded_half_away_from_zero() {
+    for (micros, percent) in [
+        (-25_000, "-2.50"),
+        (-150, "-0.02"),
+        (-149, "-0.01"),
+        (-50, "-0.01"),
+        (-49, "0.00"),
+        (49, "0.00"),
+        (50, "0.01"),
+    ] {
+        assert_eq!(UsdMicros(micros).percent_of(UsdMicros(1_000_000)).as_str(), percent, "{micros}");
+    }
+    assert_eq!(UsdMicros(i64::MIN).percent_of(UsdMicros(i64::MAX)).as_str(), "-100.00");
+    assert_eq!(UsdMicros(7).percent_of(UsdMicros(0)).as_str(), "0.00");
 }
 
 #[test]

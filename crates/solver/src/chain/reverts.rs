@@ -70,10 +70,7 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>) -> Result<(), So
             if records::explain(tx, failed.id, failed.record.block_hash, &failure)?
                 && let Some(request) = request
             {
-                // Calls run before the recipient is paid, and their author could starve it of gas.
-                if *blame == Blame::Recipient && request.quote.ask.options.calls.is_empty() {
-                    remember(tx, &request.quote, now)?;
-                }
+                remember_blamed(tx, &request.quote, *blame, now)?;
                 // Native currency went straight to it, as to a wallet.
                 if let (Blame::Recipient, Some(target)) = (blame, request.quote.ask.recipient.packed())
                     && failed.record.target == Some(target)
@@ -117,6 +114,15 @@ async fn cause(
         None => Blame::Nobody,
     };
     Ok(Some((revert, blame)))
+}
+
+/// Notes a recipient that is to blame for a failed fill. Calls run before the recipient is paid, and their author could
+/// starve it of gas: then it is not noted.
+pub(crate) fn remember_blamed(tx: &mut Tx<'_>, quote: &Quote, blame: Blame, now: Timestamp) -> Result<(), SolverError> {
+    if blame == Blame::Recipient && quote.ask.options.calls.is_empty() {
+        remember(tx, quote, now)?;
+    }
+    Ok(())
 }
 
 /// Notes a recipient that refused what was promised to it.
