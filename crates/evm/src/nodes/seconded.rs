@@ -223,7 +223,7 @@ impl Count {
 
     /// The nodes that gave another answer than these.
     fn others(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
-        self.0.iter().flat_map(|(_, nodes)| nodes).filter(|node| !by.contains(node)).copied().collect()
+        self.0.iter().flat_map(|(_, nodes)| nodes).copied().filter(|node| !by.contains(node)).collect()
     }
 
     /// The answer that two nodes gave, and more than gave another.

@@ -88,13 +88,16 @@ impl PastPrices {
         let here: BTreeSet<Moment> = here;
         // Without a snapshot the feeds are not known yet: the moments are named again.
         let Some(snapshot) = snapshot else { return };
-        // So are moments that the snapshot does not reach.
         let at = snapshot.hash;
-        for moment in here.into_iter().filter(|moment| moment.time <= snapshot.time) {
+        for moment in here {
             let Some(feed) = snapshot.feed_of(moment.currency).cloned() else {
                 self.failed(moment);
                 continue;
             };
+            // A moment that the snapshot does not reach is named again, too.
+            if moment.time > snapshot.time {
+                continue;
+            }
             let (this, handle) = (self.clone(), handle.clone());
             self.answers.ask(moment, async move {
                 let span = (moment.time, moment.time.saturating_add(FEED_LAG.as_secs()));
