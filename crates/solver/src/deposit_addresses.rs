@@ -3,9 +3,9 @@
 //! Nothing is paid on the word of a transfer that was seen here. A sweep makes it a deposit of the depository, and from
 //! there on it is one like every other. A wrong word costs the gas of a sweep.
 
-mod balances;
+pub(crate) mod balances;
 pub mod give_out;
-mod prune;
+pub(crate) mod prune;
 pub mod reindex;
 mod settle;
 pub(crate) mod sweep;

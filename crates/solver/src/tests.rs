@@ -11,6 +11,7 @@ mod doubts;
 mod failed_fast_fill;
 mod fast_fill;
 mod finality;
+mod forgotten_addresses;
 mod funding;
 mod late_deposits;
 mod pauses;

@@ -25,7 +25,13 @@ pub struct DepositAddress {
 
 macro_rules! columns {
     () => {
-        "address, request_id, order_id, kind, route_key, depositor, chain_id, currency, created_at from deposit_address"
+        columns!("deposit_address")
+    };
+    ($table:literal) => {
+        concat!(
+            "address, request_id, order_id, kind, route_key, depositor, chain_id, currency, created_at from ",
+            $table
+        )
     };
 }
 
@@ -168,8 +174,8 @@ pub fn forgettable(
     rows.iter().map(from_row).collect()
 }
 
-/// Forgets an address with its request, like a quote that nobody paid. One at which anything ever arrived is kept for good:
-/// then it is false.
+/// Forgets an address with its request, like a quote that nobody paid: from here on only `remember` knows it. One at which
+/// anything ever arrived is kept for good: then it is false.
 pub fn forget(tx: &mut Tx<'_>, given: &DepositAddress) -> Result<bool, StoreError> {
     let (address, order, request) = (given.address, given.order, given.request);
     // The request first, as everywhere.
@@ -187,10 +193,50 @@ pub fn forget(tx: &mut Tx<'_>, given: &DepositAddress) -> Result<bool, StoreErro
         tx.execute("update deposit_address set forgotten_at = null where address = $1", &[address.into()])?;
         return Ok(false);
     }
+    tx.execute(
+        "insert into forgotten_address (address, request_id, order_id, kind, route_key, depositor, chain_id, currency,
+         created_at, quote, posted_events)
+         select d.address, d.request_id, d.order_id, d.kind, d.route_key, d.depositor, d.chain_id, d.currency,
+         d.created_at, r.quote, r.posted_events
+         from deposit_address d join request r on r.request_id = d.request_id where d.address = $1",
+        &[address.into()],
+    )?;
     tx.execute("delete from deposit_address where address = $1", &[address.into()])?;
     tx.execute("delete from request_event where request_id = $1", &[request.into()])?;
     tx.execute("delete from request where request_id = $1", &[request.into()])?;
     Ok(true)
+}
+
+/// An address that was forgotten.
+pub fn forgotten(tx: &mut Tx<'_>, address: Address) -> Result<Option<DepositAddress>, StoreError> {
+    let sql = concat!("select ", columns!("forgotten_address"), " where address = $1");
+    tx.row(sql, &[address.into()])?.as_ref().map(from_row).transpose()
+}
+
+/// Brings a forgotten address and its request back, because there is money. None if it was not forgotten.
+pub fn remember(tx: &mut Tx<'_>, address: Address, ends: Ends, now: Timestamp) -> Result<Option<Request>, StoreError> {
+    let sql = concat!("select ", columns!("forgotten_address"), " where address = $1 {for_update}");
+    let Some(given) = tx.row(sql, &[address.into()])?.as_ref().map(from_row).transpose()? else { return Ok(None) };
+    tx.execute(
+        "insert into request (request_id, order_id, state, quote, created_at, updated_at, deposit_address,
+         posted_events) select request_id, order_id, 'waiting', quote, created_at, $2, address, posted_events
+         from forgotten_address where address = $1",
+        &[address.into(), now.into()],
+    )?;
+    tx.execute(
+        "insert into deposit_address (address, request_id, order_id, kind, route_key, depositor, chain_id, currency,
+         native, watched_until, created_at, forgotten_at)
+         select address, request_id, order_id, kind, route_key, depositor, chain_id, currency, $2, $3, created_at, $4
+         from forgotten_address where address = $1",
+        &[
+            address.into(),
+            Value::Int(given.currency.is_zero().into()),
+            ends.watched_until.into(),
+            ends.forgotten_at.into(),
+        ],
+    )?;
+    tx.execute("delete from forgotten_address where address = $1", &[address.into()])?;
+    requests::lock(tx, given.request)
 }
 
 /// Notes the newest request that was made of money at an address.

@@ -78,6 +78,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 31, name: "0031_relays", sql: include_str!("../migrations/0031_relays.sql") },
     Migration { version: 32, name: "0032_operator", sql: include_str!("../migrations/0032_operator.sql") },
     Migration { version: 33, name: "0033_address_upkeep", sql: include_str!("../migrations/0033_address_upkeep.sql") },
+    Migration {
+        version: 34,
+        name: "0034_forgotten_addresses",
+        sql: include_str!("../migrations/0034_forgotten_addresses.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

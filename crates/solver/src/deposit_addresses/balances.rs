@@ -6,14 +6,17 @@
 use std::sync::Arc;
 
 use alloy::primitives::{Address, U256};
+use domain::ids::ChainId;
 use domain::money::Amount;
 use evm::At;
 use serde_json::json;
 use store::arrivals::{self, Arrival};
-use store::blocks::Cursor;
-use store::deposit_addresses::{self, DepositAddress};
-use store::{Tx, requests, sweeps};
+use store::blocks::{self, Cursor};
+use store::deposit_addresses::{self, DepositAddress, Ends};
+use store::requests::Request;
+use store::{StoreError, Tx, requests, sweeps};
 
+use crate::context::PayContext;
 use crate::deposit_addresses::settle;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -58,17 +61,57 @@ async fn unexplained(
     solver.store.write(unit).await.map(drop)
 }
 
-/// Keeps an arrival for the part of a balance that is not known yet. False if all of it is, or is being swept.
-pub(super) fn note_balance(
+/// The block at which balances of a chain are read: where transfers are searched for, the one up to which they are known,
+/// because a later one would be counted twice. None while the chain has no block yet.
+pub(super) fn known_block(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<Cursor>, StoreError> {
+    match deposit_addresses::cursor(tx, chain)? {
+        Some(searched) => Ok(Some(searched)),
+        None => blocks::cursor(tx, chain),
+    }
+}
+
+/// Keeps a balance that was found on a chain for which nobody may have been given an address yet.
+pub(super) fn note_found(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
     at: Cursor,
     given: &DepositAddress,
     currency: Address,
     balance: U256,
-    context: &crate::context::PayContext,
+    context: &PayContext,
 ) -> Result<bool, SolverError> {
-    let Some(request) = requests::lock(tx, given.request)? else { return Ok(false) };
+    if deposit_addresses::cursor(tx, handle.id())?.is_none() {
+        deposit_addresses::set_cursor(tx, handle.id(), at)?;
+    }
+    note_balance(tx, handle, at, given, currency, balance, context)
+}
+
+/// The request that an address was given out for, locked. An address that was forgotten is remembered with it: there is
+/// money now.
+fn request_of(tx: &mut Tx<'_>, given: &DepositAddress, context: &PayContext) -> Result<Option<Request>, SolverError> {
+    if let Some(request) = requests::lock(tx, given.request)? {
+        return Ok(Some(request));
+    }
+    let until = context.now.plus(context.terms.deposit_addresses.watch);
+    let ends = Ends { watched_until: until, forgotten_at: until };
+    let request = deposit_addresses::remember(tx, given.address, ends, context.now)?;
+    if let Some(request) = &request {
+        note(tx, request, "address-remembered", &json!({ "address": given.address }), context)?;
+    }
+    Ok(request)
+}
+
+/// Keeps an arrival for the part of a balance that is not known yet. False if all of it is, or is being swept.
+pub(crate) fn note_balance(
+    tx: &mut Tx<'_>,
+    handle: &ChainHandle,
+    at: Cursor,
+    given: &DepositAddress,
+    currency: Address,
+    balance: U256,
+    context: &PayContext,
+) -> Result<bool, SolverError> {
+    let Some(request) = request_of(tx, given, context)? else { return Ok(false) };
     let chain = handle.id();
     if sweeps::is_live(tx, chain, given.address, currency)? {
         return Ok(false);

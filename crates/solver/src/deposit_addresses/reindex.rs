@@ -8,11 +8,11 @@ use domain::ids::ChainId;
 use domain::money::Amount;
 use evm::At;
 use store::arrivals::{self, Place};
-use store::blocks::{self, Cursor};
+use store::blocks::Cursor;
 use store::deposit_addresses::{self, DepositAddress, Search};
 use store::{StoreError, Tx};
 
-use crate::deposit_addresses::balances::note_balance;
+use crate::deposit_addresses::balances::{known_block, note_found};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
@@ -78,7 +78,11 @@ pub struct Reindexer(pub Arc<Solver>);
 impl Reindexer {
     pub async fn reindex(&self, wish: Wish) -> Result<Report, ReindexError> {
         let solver = &self.0;
-        let given = solver.store.read(move |tx| deposit_addresses::find(tx, wish.address)).await?;
+        let read = move |tx: &mut Tx<'_>| match deposit_addresses::find(tx, wish.address)? {
+            Some(given) => Ok::<_, StoreError>(Some(given)),
+            None => deposit_addresses::forgotten(tx, wish.address),
+        };
+        let given = solver.store.read(read).await?;
         let given = given.filter(|given| given.chain == wish.chain).ok_or(ReindexError::UnknownAddress)?;
         let factory = |chain: &ChainId| solver.chains.get(chain).and_then(|it| it.chain.deposit_address_factory);
         let handle = solver.chains.get(&wish.target).ok_or(ReindexError::OtherAddress)?;
@@ -120,12 +124,7 @@ impl Reindexer {
         currencies: Vec<Currency>,
     ) -> Result<Report, ReindexError> {
         let (solver, chain) = (&self.0, handle.id());
-        // Where transfers are searched for, the block up to which they are known: a later one would be counted twice.
-        let read = move |tx: &mut Tx<'_>| match deposit_addresses::cursor(tx, chain)? {
-            Some(searched) => Ok::<_, StoreError>(Some(searched)),
-            None => blocks::cursor(tx, chain),
-        };
-        let walk = solver.store.read(read).await?.ok_or(ReindexError::NodesFailed)?;
+        let walk = solver.store.read(move |tx| known_block(tx, chain)).await?.ok_or(ReindexError::NodesFailed)?;
         let asked: Vec<(Address, Address)> =
             currencies.iter().map(|currency| (given.address, currency.evm_address())).collect();
         let balances = handle.nodes.seconded_balances(handle.chain.multicall3, &asked, At::Hash(walk.hash)).await;
@@ -154,11 +153,7 @@ impl Reindexer {
     ) -> Result<(), ReindexError> {
         let (handle, context) = (handle.clone(), self.0.context());
         let unit = move |tx: &mut Tx<'_>| {
-            // Nobody may have been given an address of this chain yet.
-            if deposit_addresses::cursor(tx, handle.id())?.is_none() {
-                deposit_addresses::set_cursor(tx, handle.id(), walk)?;
-            }
-            note_balance(tx, &handle, walk, &given, currency, balance.units(), &context)?;
+            note_found(tx, &handle, walk, &given, currency, balance.units(), &context)?;
             // What was left where it is gets another chance.
             let place = Place { address: given.address, currency };
             Ok::<_, SolverError>(arrivals::postpone(tx, handle.id(), place, context.now)?)

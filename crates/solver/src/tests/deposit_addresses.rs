@@ -34,11 +34,11 @@ use crate::payments::amount::{refund_cost, sweep_cost};
 use crate::quoting::quote::row;
 use crate::quoting::routes::{RouteInputs, with_origin_gas};
 
-const QUOTED: u128 = 100 * ONE_USDC;
-const REFUND_TO: Address = Address::repeat_byte(0x44);
+pub(super) const QUOTED: u128 = 100 * ONE_USDC;
+pub(super) const REFUND_TO: Address = Address::repeat_byte(0x44);
 
 /// An address that was given out and is paid at.
-async fn given(world: &World, kind: Kind, refund_to: Option<Address>) -> (Quote, DepositAddress) {
+pub(super) async fn given(world: &World, kind: Kind, refund_to: Option<Address>) -> (Quote, DepositAddress) {
     let deposit_address = Some(AddressAsk { kind, recovery: None });
     let mut quote = quote(USDC, USDC, QUOTED, QuoteOptions { deposit_address, ..QuoteOptions::default() });
     quote.ask.refund_to = refund_to.map(Into::into);

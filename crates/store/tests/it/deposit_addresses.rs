@@ -20,6 +20,7 @@ crate::on_both_engines! {
     a_balance_is_looked_at_when_it_is_ripe_and_not_postponed
     an_address_is_searched_again_after_a_while
     an_address_that_was_never_paid_is_forgotten_with_its_request
+    a_forgotten_address_is_remembered_as_it_was
     senders_are_found_behind_a_deposit
 }
 
@@ -247,6 +248,37 @@ async fn an_address_that_was_never_paid_is_forgotten_with_its_request(database: 
         // The body of these requests is no quote: one that is there cannot be read, and one that is gone is not found.
         assert!(store::requests::find(tx, RequestId(B256::repeat_byte(1))).is_err());
         assert!(matches!(store::requests::find(tx, RequestId(B256::repeat_byte(2))), Ok(None)));
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn a_forgotten_address_is_remembered_as_it_was(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let unit = move |tx: &mut store::Tx<'_>| {
+        let until = Timestamp::from_millis(NOW.millis() + 100);
+        let ends = Ends { watched_until: until, forgotten_at: until };
+        // An open address of native currency, and a strict one of a token.
+        for (n, currency) in [(2, Address::ZERO), (3, USDC)] {
+            let (_, given) = address(n, currency);
+            assert_eq!(deposit_addresses::forgotten(tx, given.address)?, None);
+            assert!(deposit_addresses::remember(tx, given.address, ends, NOW)?.is_none(), "it is known");
+            assert!(deposit_addresses::forget(tx, &given)?);
+            assert_eq!(deposit_addresses::find(tx, given.address)?, None);
+            assert_eq!(deposit_addresses::forgotten(tx, given.address)?, Some(given.clone()), "with its derivation");
+            // The body of these requests is no quote, and cannot be read.
+            assert!(deposit_addresses::remember(tx, given.address, ends, NOW).is_err());
+            assert_eq!(deposit_addresses::find(tx, given.address)?, Some(given.clone()));
+            assert_eq!(deposit_addresses::forgotten(tx, given.address)?, None);
+            assert!(store::requests::find(tx, given.request).is_err(), "the request is there");
+            assert!(deposit_addresses::remember(tx, given.address, ends, NOW)?.is_none(), "once");
+        }
+        let later = Timestamp::from_millis(NOW.millis() + 50);
+        let native = deposit_addresses::expecting_native(tx, CHAIN, Address::ZERO, later, 10)?;
+        let native: Vec<u8> = native.iter().map(|given| given.address[0]).collect();
+        assert_eq!(native, [2], "its balance is looked at again");
         Ok::<_, StoreError>(())
     };
     store.write(unit).await?;

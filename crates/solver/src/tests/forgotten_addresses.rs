@@ -1,0 +1,66 @@
+//! Cases of deposit addresses that were forgotten because nobody had paid at them.
+
+use alloy::primitives::U256;
+use alloy::sol_types::SolCall;
+use domain::deposit_address::{Derivation, Kind};
+use domain::fail::FailReason;
+use domain::request::State;
+use store::arrivals::{self, Place};
+use store::blocks::{self, Cursor};
+use store::{deposit_addresses, requests};
+
+use super::deposit_addresses::{QUOTED, REFUND_TO, given};
+use super::world::*;
+use crate::deposit_addresses::balances::note_balance;
+use crate::deposit_addresses::prune;
+use crate::deposit_addresses::sweep::{Purpose, sweep};
+
+const AT: Cursor = Cursor { number: BLOCK, hash: alloy::primitives::B256::repeat_byte(0x0b) };
+
+/// Somebody has paid on another chain than the address was given out for, and asks for a search when it is forgotten.
+#[tokio::test]
+async fn money_at_a_forgotten_address_is_swept_by_the_key_that_was_kept() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+    let old = given.clone();
+    assert!(world.unit(move |tx, _| Ok(deposit_addresses::forget(tx, &old)?)).await.unwrap());
+    let (address, id) = (given.address, quote.id);
+    let read = move |tx: &mut store::Tx<'_>| {
+        let known = (deposit_addresses::find(tx, address)?, requests::find(tx, id)?.is_some());
+        Ok::<_, store::StoreError>((known, deposit_addresses::forgotten(tx, address)?))
+    };
+    let (known, kept) = world.store.read(read).await.unwrap();
+    assert_eq!((known, &kept), ((None, false), &Some(given.clone())));
+    let (kept, handle) = (kept.unwrap(), world.handle(DESTINATION));
+    for is_new in [true, false] {
+        let (kept, handle) = (kept.clone(), handle.clone());
+        let unit = move |tx: &mut store::Tx<'_>, context: &crate::context::PayContext| {
+            note_balance(tx, &handle, AT, &kept, USDC, U256::from(QUOTED), context)
+        };
+        assert_eq!(world.unit(unit).await.unwrap(), is_new);
+    }
+    assert_eq!(world.state(quote.id).await, State::Waiting, "its request is there again");
+    let place = Place { address, currency: USDC };
+    let waiting = move |tx: &mut store::Tx<'_>| arrivals::waiting_at(tx, DESTINATION, address, USDC);
+    assert_eq!(world.store.read(waiting).await.unwrap().len(), 1);
+    let paid = world
+        .unit(move |tx, context| {
+            sweep(tx, &handle, &kept, place, &Purpose::Back(FailReason::NoQuotes), REFUND_TO, context)
+        })
+        .await
+        .unwrap()
+        .unwrap();
+    let call = evm::contracts::DepositAddressFactory::sweepOpenCall::abi_decode(&paid.payment.data).unwrap();
+    assert!(matches!(given.derivation, Derivation::Open(route) if route.0 == call.routeKey));
+    assert_eq!((paid.payment.chain, call.depositor), (DESTINATION, REFUND_TO));
+}
+
+#[tokio::test]
+async fn an_address_is_looked_at_on_every_chain_of_its_factory_before_it_is_forgotten() {
+    let world = World::new().await;
+    let (solver, handle) = (world.solver(|| NOW), world.handle(ORIGIN));
+    assert!(prune::elsewhere(&solver, &handle).await.unwrap().is_empty(), "no block of the other chain is known");
+    world.unit(|tx, context| Ok(blocks::advance(tx, DESTINATION, AT, context.now, 100)?)).await.unwrap();
+    let others = prune::elsewhere(&solver, &handle).await.unwrap();
+    assert_eq!(others.iter().map(|(other, at)| (other.id(), *at)).collect::<Vec<_>>(), [(DESTINATION, AT)]);
+}
