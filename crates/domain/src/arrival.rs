@@ -9,6 +9,7 @@ use crate::deposit_address::Kind;
 use crate::fail::FailReason;
 use crate::loss;
 use crate::money::{Amount, OutOfRange, Ratio};
+use crate::time::Timestamp;
 
 /// Less than this share of a strict order is dust until the order's time is over: anybody can send it.
 const DUST_BPS: u16 = 1_000;
@@ -27,7 +28,7 @@ pub struct Arrived {
     pub awaited: Option<Amount>,
     /// The order cannot be filled any more.
     pub late: bool,
-    /// Since the first of it arrived.
+    /// Since it is more than dust, by [`since`].
     pub age: Duration,
     /// It is worth more than sweeping it and sending it back costs.
     pub worth_returning: bool,
@@ -66,6 +67,27 @@ pub fn plan(arrived: &Arrived, grace: Duration) -> Result<Plan, OutOfRange> {
             if dust || arrived.age < grace { Plan::Wait } else { back }
         }
     })
+}
+
+/// The time from which a balance has waited: when the transfers behind it came to a tenth of the quoted amount or, where all
+/// of them are less, to a tenth of the balance. Dust that a stranger sent before takes nothing of the time in which the rest
+/// may come. None while the transfers that are known come to less.
+pub fn since(
+    mut transfers: Vec<(Timestamp, Amount)>,
+    quoted: Amount,
+    balance: Amount,
+) -> Result<Option<Timestamp>, OutOfRange> {
+    let dust = quoted.mul_ceil(Ratio::bps(DUST_BPS))?;
+    let least = if balance >= dust { dust } else { balance.mul_ceil(Ratio::bps(DUST_BPS))? };
+    transfers.sort_by_key(|(at, _)| *at);
+    let mut sum = Amount::ZERO;
+    for (at, amount) in transfers {
+        sum = sum.checked_add(amount)?;
+        if sum >= least {
+            return Ok(Some(at));
+        }
+    }
+    Ok(None)
 }
 
 /// The reason why a balance that no quote can be given for goes back. None while another try may help.
@@ -127,6 +149,27 @@ mod tests {
         ];
         for (name, arrived, expected) in cases {
             assert_eq!(plan(&arrived, GRACE), Ok(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_a_balance_begins_when_it_is_more_than_dust() {
+        let at = Timestamp::from_secs;
+        // Transfers by second and amount, the balance, and the second from which it has waited. 1,000 are quoted.
+        type Case = (&'static str, &'static [(i64, u64)], u64, Option<i64>);
+        let cases: [Case; 8] = [
+            ("nothing is known", &[], 500, None),
+            ("one transfer", &[(7, 500)], 500, Some(7)),
+            ("a stranger's dust long before", &[(1, 99), (7, 500)], 599, Some(7)),
+            ("a tenth in parts", &[(1, 60), (2, 40), (7, 500)], 600, Some(2)),
+            ("more since, in any order", &[(9, 300), (7, 500)], 800, Some(7)),
+            ("dust alone", &[(1, 1), (3, 49), (5, 1)], 51, Some(3)),
+            ("most of it is not known yet", &[(1, 99)], 599, None),
+            ("no dust", &[(1, 0), (2, 100)], 100, Some(2)),
+        ];
+        for (name, transfers, balance, expected) in cases {
+            let transfers = transfers.iter().map(|&(second, units)| (at(second), amount(units))).collect();
+            assert_eq!(since(transfers, amount(1_000), amount(balance)), Ok(expected.map(at)), "{name}");
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use domain::account::Account;
-use domain::arrival::{Arrived, Plan, plan, unquotable};
+use domain::arrival::{Arrived, Plan, plan, since, unquotable};
 use domain::deposit::too_late;
 use domain::fail::FailReason;
 use domain::ids::OrderId;
@@ -24,6 +24,7 @@ use store::sweeps::Missing;
 use store::{Tx, deposits, losses, requests, settlements, sweeps};
 use tracing::{debug, error, warn};
 
+use crate::deposit_addresses::balances::note_balance;
 use crate::deposit_addresses::sweep::{self, Purpose};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -139,11 +140,11 @@ async fn settle_one(
         error!(chain.id = %chain, address = %place.address, "a deposit address cannot be swept; a person has to look at it");
         return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
     }
-    let arrived = arrived(solver, handle, place, &facts, balance);
-    let known = facts.waiting.iter().fold(U256::ZERO, |sum, arrival| sum.saturating_add(arrival.amount.units()));
-    if known < balance && arrived.age < SEARCH_PATIENCE && !is_searched(handle, at, place, balance).await? {
+    let waited = waited(&facts, balance, solver.now())?;
+    if !is_known(solver, handle, at, place, &facts, balance, waited).await? {
         return postpone(solver, handle, place, Duration::from_secs(1)).await;
     }
+    let arrived = arrived(solver, handle, place, &facts, balance, waited.unwrap_or_default());
     let grace = solver.terms.deposit_addresses.grace;
     let purpose = match plan(&arrived, grace)? {
         Plan::Wait => None,
@@ -221,10 +222,40 @@ async fn balance_at(handle: &ChainHandle, place: Place, at: At) -> Result<Option
     Ok(balances.first().copied().flatten())
 }
 
-/// True if all of a balance was there at the block that has been searched. What came since has a sender too, who is known
-/// in a moment.
-async fn is_searched(handle: &ChainHandle, at: Cursor, place: Place, balance: U256) -> Result<bool, SolverError> {
-    Ok(balance_at(handle, place, At::Hash(at.hash)).await?.is_none_or(|there| there >= balance))
+/// The time for which a balance has been there, dust aside. None while most of it is not known by transfers.
+fn waited(facts: &PlaceFacts, balance: U256, now: Timestamp) -> Result<Option<Duration>, SolverError> {
+    let transfers = facts.waiting.iter().map(|arrival| (arrival.created_at, arrival.amount)).collect();
+    let since = since(transfers, facts.request.quote.figures.deposit, Amount::new(balance))?;
+    let age = |since: Timestamp| u64::try_from(now.millis().saturating_sub(since.millis())).unwrap_or_default();
+    Ok(since.map(|since| Duration::from_millis(age(since))))
+}
+
+/// True if everything is known of a balance that can be. What came since the last search has a sender too, who is known in
+/// a moment. Where no transfer tells of most of a balance, it is kept from now on as one that only the balance tells of: its
+/// time begins then, and not with dust that came before.
+async fn is_known(
+    solver: &Solver,
+    handle: &Arc<ChainHandle>,
+    at: Cursor,
+    place: Place,
+    facts: &PlaceFacts,
+    balance: U256,
+    waited: Option<Duration>,
+) -> Result<bool, SolverError> {
+    let known = facts.waiting.iter().fold(U256::ZERO, |sum, arrival| sum.saturating_add(arrival.amount.units()));
+    if known >= balance || waited.is_some_and(|waited| waited >= SEARCH_PATIENCE) {
+        return Ok(true);
+    }
+    if balance_at(handle, place, At::Hash(at.hash)).await?.is_some_and(|there| there < balance) {
+        return Ok(false);
+    }
+    if waited.is_some() {
+        return Ok(true);
+    }
+    let (handle, given, context) = (handle.clone(), facts.given.clone(), solver.context());
+    let unit =
+        move |tx: &mut Tx<'_>| note_balance(tx, &handle, at, &given, place.currency, balance, &context).map(|_| false);
+    solver.store.write(unit).await
 }
 
 async fn postpone(solver: &Solver, handle: &ChainHandle, place: Place, by: Duration) -> Result<(), SolverError> {
@@ -232,13 +263,18 @@ async fn postpone(solver: &Solver, handle: &ChainHandle, place: Place, by: Durat
     solver.store.write(move |tx: &mut Tx<'_>| Ok(arrivals::postpone(tx, chain, place, until)?)).await
 }
 
-fn arrived(solver: &Solver, handle: &ChainHandle, place: Place, facts: &PlaceFacts, balance: U256) -> Arrived {
+fn arrived(
+    solver: &Solver,
+    handle: &ChainHandle,
+    place: Place,
+    facts: &PlaceFacts,
+    balance: U256,
+    age: Duration,
+) -> Arrived {
     let (given, quote) = (&facts.given, &facts.request.quote);
     let snapshot = solver.market.latest(handle.id());
     let chain_time = snapshot.as_ref().and_then(|snapshot| i64::try_from(snapshot.time).ok());
     let now = chain_time.map_or_else(|| solver.now(), Timestamp::from_secs);
-    let first = facts.waiting.iter().map(|arrival| arrival.created_at).min().unwrap_or(solver.now());
-    let age = u64::try_from(solver.now().millis().saturating_sub(first.millis())).unwrap_or_default();
     let balance = Amount::new(balance);
     Arrived {
         kind: given.kind,
@@ -248,7 +284,7 @@ fn arrived(solver: &Solver, handle: &ChainHandle, place: Place, facts: &PlaceFac
         order_paid: facts.order_paid,
         awaited: facts.awaited,
         late: too_late(quote, now).is_some(),
-        age: Duration::from_millis(age),
+        age,
         worth_returning: snapshot
             .is_some_and(|snapshot| is_worth_returning(handle, &snapshot, place.currency, balance)),
     }
