@@ -105,11 +105,14 @@ pub struct Place {
     pub currency: Address,
 }
 
-/// Balances with a transfer that has its confirmations at this block, those first that have waited for the longest.
+/// Balances with a transfer that has its confirmations at this block, those first that have waited for the longest. One
+/// whose sweep is under way waits for that, and takes nobody's turn.
 pub fn ripe(tx: &mut Tx<'_>, chain: ChainId, block: u64, now: Timestamp, most: u16) -> Result<Vec<Place>, StoreError> {
     tx.rows(
-        "select address, currency, min(retry_at) from deposit_arrival where chain_id = $1 and sweep_id is null
-         and gone = 0 and retry_at <= $2 and ripe_at <= $3 group by address, currency order by 3 limit $4",
+        "select a.address, a.currency, min(a.retry_at) from deposit_arrival a where a.chain_id = $1
+         and a.sweep_id is null and a.gone = 0 and a.retry_at <= $2 and a.ripe_at <= $3
+         and not exists (select 1 from deposit_sweep s where s.chain_id = a.chain_id and s.address = a.address
+         and s.currency = a.currency and s.state = 'live') group by a.address, a.currency order by 3 limit $4",
         &[chain.0.try_into()?, now.into(), block.try_into()?, most.into()],
     )?
     .iter()

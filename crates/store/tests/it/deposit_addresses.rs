@@ -195,6 +195,21 @@ async fn a_balance_is_looked_at_when_it_is_ripe_and_not_postponed(database: Data
         // Another transfer is looked at all the same.
         arrivals::put(tx, &arrival(1, 0xa3, 5, 9))?;
         assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 2);
+        // One whose sweep is under way takes no turn; the same address in another currency, or on another chain, does.
+        let id = B256::repeat_byte(0x51);
+        let (order, request) = (OrderId(B256::repeat_byte(0x52)), RequestId(B256::repeat_byte(1)));
+        let live = Sweep { id, chain: CHAIN, address: first, currency: USDC, order, request, reason: None };
+        let elsewhere = [
+            Sweep { id: B256::repeat_byte(0x53), chain: ChainId(2), address: second, ..live },
+            Sweep { id: B256::repeat_byte(0x54), currency: Address::ZERO, address: second, ..live },
+        ];
+        for sweep in [live, elsewhere[0], elsewhere[1]] {
+            assert!(sweeps::begin(tx, &sweep, NOW)?);
+        }
+        assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 1)?, [Place { address: second, currency: USDC }]);
+        assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 1);
+        sweeps::end(tx, id, true)?;
+        assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 2, "what came since is looked at when it has ended");
         arrivals::left(tx, CHAIN, place)?;
         assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 1);
         Ok::<_, StoreError>(())
