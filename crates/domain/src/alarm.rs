@@ -54,6 +54,8 @@ alarms! {
     DepositDoubtful = "deposit-doubtful",
     /// A node had hidden a deposit.
     DepositMissed = "deposit-missed",
+    /// Money at a deposit address waits for a person.
+    AddressStopped = "address-stopped",
     /// The allocator found no proof for deposits, or may not return them.
     DepositNotProven = "deposit-not-proven",
     /// Money left a depository without a signature that this database knows.

@@ -7,6 +7,7 @@ pub(crate) mod balances;
 pub mod give_out;
 pub(crate) mod prune;
 pub mod reindex;
+mod senders;
 mod settle;
 pub(crate) mod sweep;
 mod transfers;

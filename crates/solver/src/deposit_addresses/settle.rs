@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
 use domain::account::Account;
+use domain::alarm::Alarm;
 use domain::arrival::{Arrived, Plan, plan, since, unquotable};
 use domain::deposit::too_late;
 use domain::fail::FailReason;
 use domain::ids::OrderId;
 use domain::loss;
-use domain::money::{Amount, Ratio};
+use domain::money::Amount;
 use domain::quote::{Ask, CurrencyKey, Quote, RefundTarget, Trade};
 use domain::request::State;
 use domain::time::Timestamp;
@@ -22,9 +23,10 @@ use store::deposit_addresses::{self, DepositAddress};
 use store::requests::Request;
 use store::sweeps::Missing;
 use store::{Tx, deposits, losses, requests, settlements, sweeps};
-use tracing::{debug, error, warn};
+use tracing::{debug, error};
 
 use crate::deposit_addresses::balances::note_balance;
+use crate::deposit_addresses::senders::{blocked_sender, depositor};
 use crate::deposit_addresses::sweep::{self, Purpose};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -38,8 +40,6 @@ const PLACES_PER_ROUND: u16 = 16;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// The same for one that a person has to look at.
 const STUCK_RETRY_AFTER: Duration = Duration::from_secs(3_600);
-/// The part of a balance that one sender must have sent to be its sender.
-const MOSTLY_BPS: u16 = 9_000;
 /// Age of a balance from which its sweep does not wait for transfers that are still being searched for: whoever pays a
 /// little with every block must not hold it up.
 const SEARCH_PATIENCE: Duration = Duration::from_secs(600);
@@ -131,14 +131,13 @@ async fn settle_one(
         // Somebody else swept it, or a reorg took it away.
         return solver.store.write(move |tx: &mut Tx<'_>| Ok(arrivals::left(tx, chain, place)?)).await;
     }
-    let senders = facts.waiting.iter().filter_map(|arrival| arrival.sender);
-    if solver.screening.load().blocks(senders) {
-        warn!(chain.id = %chain, address = %place.address, "a blocked wallet has paid at a deposit address; a person decides");
-        return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
+    let blocked = blocked_sender(&facts.waiting, &solver.screening.load());
+    if let Some(who) = blocked {
+        return stop(solver, handle, place, format!("the blocked wallet {who:#x} has paid there; a person decides"))
+            .await;
     }
     if facts.voids >= max_voids(store::payments::Purpose::Sweep) {
-        error!(chain.id = %chain, address = %place.address, "a deposit address cannot be swept; a person has to look at it");
-        return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
+        return stop(solver, handle, place, "it cannot be swept; a person has to look at it".to_owned()).await;
     }
     let waited = waited(&facts, balance, solver.now())?;
     if !is_known(solver, handle, at, place, &facts, balance, waited).await? {
@@ -151,8 +150,9 @@ async fn settle_one(
         Plan::Sweep => Some(Purpose::Order),
         Plan::Requote => match again(&facts.missing, arrived.balance)? {
             Some(missing) if leaves_a_rest(solver, handle, place, &facts, missing, arrived.balance) => {
-                error!(chain.id = %chain, address = %place.address, order = %missing.order, "more than the missing deposit of an order has come to its deposit address, and nobody is known to send the rest back to; a person has to look at it");
-                return postpone(solver, handle, place, STUCK_RETRY_AFTER).await;
+                let why = "and nobody is known to send the rest back to; a person has to look at it";
+                let why = format!("more than the missing deposit of the order {} has come to it, {why}", missing.order);
+                return stop(solver, handle, place, why).await;
             }
             Some(&Missing { order, request, .. }) => Some(Purpose::Again { order, request }),
             None => requote(quoter, handle, place, &facts, &arrived, grace).await,
@@ -258,6 +258,13 @@ async fn is_known(
     solver.store.write(unit).await
 }
 
+/// Leaves a balance where it is until a person has decided.
+async fn stop(solver: &Solver, handle: &ChainHandle, place: Place, why: String) -> Result<(), SolverError> {
+    error!(chain.id = %handle.id(), address = %place.address, "money at a deposit address is not swept: {why}");
+    handle.health.alarms.raise(Alarm::AddressStopped, format!("{:#x}: {why}", place.address));
+    postpone(solver, handle, place, STUCK_RETRY_AFTER).await
+}
+
 async fn postpone(solver: &Solver, handle: &ChainHandle, place: Place, by: Duration) -> Result<(), SolverError> {
     let (chain, until) = (handle.id(), solver.now().plus(by));
     solver.store.write(move |tx: &mut Tx<'_>| Ok(arrivals::postpone(tx, chain, place, until)?)).await
@@ -340,56 +347,12 @@ async fn requote(
     (can_go_back(facts, arrived.balance) && arrived.worth_returning).then_some(Purpose::Back(reason))
 }
 
-/// Whom the deposit names. None if nobody is known: then it names the address itself, and does not go back.
-fn depositor(quote: &Quote, waiting: &[Arrival], balance: U256) -> Option<Address> {
-    match quote.refund_target() {
-        RefundTarget::Named(who) => who.evm(),
-        RefundTarget::Depositor => sender(waiting, balance),
-        RefundTarget::Nobody => quote.ask.options.deposit_address.and_then(|ask| ask.recovery),
-    }
-}
-
-/// The sender of nearly all that is at an address, if it is known. Somebody else's dust makes nobody doubtful.
-///
-/// The balance is read later than the transfers, and may hold some that are not known yet.
-fn sender(waiting: &[Arrival], balance: U256) -> Option<Address> {
-    let sum = |counts: &dyn Fn(&Arrival) -> bool| {
-        let counted = waiting.iter().filter(|arrival| counts(arrival)).map(|arrival| arrival.amount.units());
-        counted.fold(U256::ZERO, U256::saturating_add)
-    };
-    let largest = waiting.iter().max_by_key(|arrival| arrival.amount).filter(|arrival| arrival.direct)?.sender?;
-    let (all, theirs) = (sum(&|_| true), sum(&|arrival| arrival.direct && arrival.sender == Some(largest)));
-    // Transfers that a reorg took away may still be known: then nobody can tell whose the rest is.
-    if all > balance {
-        return None;
-    }
-    let least = Amount::new(balance).mul_ceil(Ratio::bps(MOSTLY_BPS)).ok()?;
-    (Amount::new(theirs) >= least).then_some(largest)
-}
-
 #[cfg(test)]
 mod tests {
     use alloy::primitives::B256;
-    use domain::ids::{ChainId, RequestId};
+    use domain::ids::RequestId;
 
     use super::*;
-
-    fn arrival(sender: Option<u8>, units: u64) -> Arrival {
-        Arrival {
-            chain: ChainId(1),
-            address: Address::ZERO,
-            currency: Address::ZERO,
-            amount: Amount::new(U256::from(units)),
-            tx: None,
-            log_index: 0,
-            sender: sender.map(Address::repeat_byte),
-            direct: true,
-            block_number: 1,
-            block_hash: B256::ZERO,
-            ripe_at: 1,
-            created_at: Timestamp::from_millis(0),
-        }
-    }
 
     #[test]
     fn money_that_an_order_was_paid_out_for_is_not_priced_again() {
@@ -406,30 +369,5 @@ mod tests {
             assert_eq!(named, is_for, "{balance}");
         }
         assert!(again(&[], units(1_000)).unwrap().is_none());
-    }
-
-    #[test]
-    fn the_sender_is_who_sent_nearly_all_of_it() {
-        let one = Some(Address::repeat_byte(1));
-        for (arrivals, expected) in [
-            (vec![], None),
-            (vec![arrival(Some(1), 10)], one),
-            (vec![arrival(None, 10)], None),
-            (vec![arrival(Some(1), 5), arrival(Some(1), 5)], one),
-            (vec![arrival(Some(2), 1), arrival(Some(1), 9)], one),
-            (vec![arrival(Some(2), 2), arrival(Some(1), 9)], None),
-            (vec![arrival(None, 1), arrival(Some(1), 90)], one),
-            (vec![arrival(Some(1), 5), arrival(Some(2), 5)], None),
-        ] {
-            let sum = arrivals.iter().map(|it: &Arrival| it.amount.units()).fold(U256::ZERO, U256::saturating_add);
-            assert_eq!(sender(&arrivals, sum), expected, "{arrivals:?}");
-        }
-        // A transfer that a reorg took away, and another's.
-        assert_eq!(
-            sender(&[arrival(Some(1), 1_000), arrival(Some(2), 100)], U256::from(101)),
-            None,
-            "some of it is gone"
-        );
-        assert_eq!(sender(&[arrival(Some(1), 1)], U256::from(10)), None, "most of it is not known");
     }
 }
