@@ -163,9 +163,8 @@ impl Permits {
         };
         let gas = match tried {
             Ok(gas) => gas,
-            // Another post of the same signature was first, and is in a block by now: the money and the nonce are used.
-            Err(_) if solver.store.read(move |tx| relays::find(tx, id)).await?.is_some() => return Ok(()),
-            Err(error) => return Err(error),
+            // The money and the nonce are used, where another post of the same signature is in a block by now.
+            Err(error) => return unless_relayed(solver, id, error).await,
         };
         let relay = Relay {
             request: id,
@@ -180,13 +179,10 @@ impl Permits {
             charged: false,
             deadline: permit::deadline(&request.quote, ask),
         };
-        let paid = solver.decide(move |tx, context| begin(tx, &relay, context)).await;
-        let paid = match paid {
-            // Another post of the same signature was first.
-            Err(PermitError::InFlight) => return Ok(()),
-            other => other?,
-        };
-        relay::hand_over(solver, paid).await;
+        match solver.decide(move |tx, context| begin(tx, &relay, context)).await {
+            Ok(paid) => relay::hand_over(solver, paid).await,
+            Err(error) => return unless_relayed(solver, id, error).await,
+        }
         Ok(())
     }
 
@@ -244,6 +240,15 @@ impl Permits {
     }
 }
 
+/// The answer to a signature that was not taken: where another post of it was first, that one's. A request that has a deposit
+/// of the user's own has no relay.
+pub(crate) async fn unless_relayed(solver: &Solver, id: RequestId, error: PermitError) -> Result<(), PermitError> {
+    match solver.store.read(move |tx| relays::find(tx, id)).await? {
+        Some(_) => Ok(()),
+        None => Err(error),
+    }
+}
+
 fn reverts(revert: &Revert) -> PermitError {
     PermitError::Reverts { reason: revert.reason(Deed::Calls), details: revert.to_string() }
 }
@@ -290,7 +295,7 @@ async fn check_funds(handle: &ChainHandle, permit: &Permit, user: Address) -> Re
     }
 }
 
-fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<PaymentRow>, PermitError> {
+pub(crate) fn begin(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<Option<PaymentRow>, PermitError> {
     let found = requests::find(tx, relay.request)?.ok_or(PermitError::NotFound)?;
     let mut request = requests::lock_order(tx, order_of(&found))?.ok_or(PermitError::NotFound)?;
     is_open(&request)?;

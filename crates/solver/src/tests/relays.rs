@@ -21,6 +21,7 @@ use super::scripted;
 use super::world::*;
 use crate::chain::payment_events::retry;
 use crate::error::SolverError;
+use crate::gasless::permits::{self, PermitError};
 use crate::gasless::relay::{NotBegun, begin};
 use crate::handle::{ChainHandle, Payer, PayingWallets};
 use crate::payments::amount::{refund_cost, relay_cost};
@@ -256,6 +257,33 @@ async fn the_calls_of_a_key_count_for_that_key_alone() {
     assert_eq!(read(key, before).await, ((2, 1), 2, 1));
     assert_eq!(read(key, NOW).await, ((0, 1), 0, 0), "that was long ago");
     assert_eq!(read(ApiKeyId::new([8; 10]), before).await, ((0, 0), 2, 1));
+}
+
+/// Two posts of one signature race, or one races the user's own deposit: both find the request taken, and only the first
+/// has done what it was posted for.
+#[tokio::test]
+async fn a_permit_is_in_flight_by_its_twin_or_by_a_deposit_of_the_users_own() {
+    for (relayed, answer) in [(true, None), (false, Some("this request is already being processed"))] {
+        let world = World::new().await;
+        let (quote, relay) = match relayed {
+            true => {
+                let (quote, _, relay, _) = begun(&world, RELAYER, proxy(&world)).await;
+                (quote, relay)
+            }
+            false => {
+                let (quote, order) = world.quote(USDC, USDC, QUOTED).await;
+                world.deposit(deposit(order, USDC, QUOTED)).await.unwrap();
+                let relay = relay(&quote, RELAYER, proxy(&world));
+                (quote, relay)
+            }
+        };
+        let again = move |tx: &mut Tx<'_>, context: &crate::context::PayContext| {
+            Ok(matches!(permits::begin(tx, &relay, context), Err(PermitError::InFlight)))
+        };
+        assert!(world.unit(again).await.unwrap());
+        let answered = permits::unless_relayed(&world.solver(|| NOW), quote.id, PermitError::InFlight).await;
+        assert_eq!(answered.err().map(|error| error.to_string()).as_deref(), answer);
+    }
 }
 
 #[tokio::test]
