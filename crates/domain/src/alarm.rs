@@ -56,6 +56,8 @@ alarms! {
     DepositMissed = "deposit-missed",
     /// Money at a deposit address waits for a person.
     AddressStopped = "address-stopped",
+    /// So many relays of a chain have failed that no more are sent at our cost.
+    RelaysStopped = "relays-stopped",
     /// The allocator found no proof for deposits, or may not return them.
     DepositNotProven = "deposit-not-proven",
     /// Money left a depository without a signature that this database knows.

@@ -374,7 +374,7 @@ fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<()
     // Keys cost nothing: a caller with many of them is stopped here.
     let (_, calls) = relays::voids_on_since(tx, relay.chain, handle.chain.approval_proxy, since)?;
     if calls >= MAX_VOID_CALLS {
-        return Err(PermitError::NotNow);
+        return Err(permits::stopped(relay, "raw calls", context));
     }
     let (voids, live) = relays::calls_of_key(tx, relay.chain, handle.chain.approval_proxy, key, since)?;
     if voids >= MAX_VOIDS_OF_KEY {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
+use domain::alarm::Alarm;
 use domain::fail::FailReason;
 use domain::ids::{ChainId, RequestId};
 use domain::money::{Amount, UsdMicros};
@@ -334,14 +335,23 @@ pub(crate) fn is_rested(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) ->
 }
 
 /// Refuses a permit of an account whose last one failed, and any where too many have.
-fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
+pub(crate) fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<(), PermitError> {
     is_rested(tx, relay, context)?;
     let (permits, _) = relays::voids_on_since(tx, relay.chain, relay.target, since(context.now))?;
     if permits >= MAX_VOIDS {
-        warn!(chain.id = %relay.chain, "too many relays have failed: no more are sent at our cost for a while");
-        return Err(PermitError::NotNow);
+        return Err(stopped(relay, "permits", context));
     }
     Ok(())
+}
+
+/// Tells that too many relays of a kind have failed for another one at our cost.
+pub(crate) fn stopped(relay: &Relay, kind: &'static str, context: &PayContext) -> PermitError {
+    warn!(chain.id = %relay.chain, "too many {kind} have failed: no more are sent at our cost for a while");
+    if let Some((handle, _)) = context.on(relay.chain) {
+        let text = format!("too many {kind} have failed within ten minutes; no more are relayed for a while");
+        handle.health.alarms.raise(Alarm::RelaysStopped, text);
+    }
+    PermitError::NotNow
 }
 
 /// Failures since then count.

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes};
+use domain::alarm::Alarm;
 use domain::api_key::ApiKeyId;
 use domain::ids::OrderId;
 use domain::payment::State as PaymentState;
@@ -257,6 +258,27 @@ async fn the_calls_of_a_key_count_for_that_key_alone() {
     assert_eq!(read(key, before).await, ((2, 1), 2, 1));
     assert_eq!(read(key, NOW).await, ((0, 1), 0, 0), "that was long ago");
     assert_eq!(read(ApiKeyId::new([8; 10]), before).await, ((0, 0), 2, 1));
+}
+
+#[tokio::test]
+async fn twenty_permits_that_failed_stop_those_of_the_chain_and_raise_an_alarm() {
+    let world = World::new().await;
+    let alarms = || world.handle(ORIGIN).health.alarms.all();
+    let mut welcome = Vec::new();
+    for _ in 0..20 {
+        let (_, _, permit, _) = begun(&world, RELAYER, proxy(&world)).await;
+        let next = Relay { account: ACCOUNT, ..permit.clone() };
+        let unit = move |tx: &mut Tx<'_>, context: &crate::context::PayContext| {
+            let is_welcome = permits::is_welcome(tx, &next, context).is_ok();
+            relays::set_state(tx, permit.request, RelayState::Void, context.now)?;
+            Ok((is_welcome, permits::is_welcome(tx, &next, context).is_ok()))
+        };
+        assert!(alarms().is_empty());
+        welcome.push(world.unit(unit).await.unwrap());
+    }
+    assert_eq!(welcome.pop(), Some((true, false)), "the twentieth");
+    assert_eq!(welcome, [(true, true); 19]);
+    assert!(matches!(alarms().as_slice(), [(Alarm::RelaysStopped, text)] if text.contains("permits")));
 }
 
 /// Two posts of one signature race, or one races the user's own deposit: both find the request taken, and only the first
