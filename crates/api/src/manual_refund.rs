@@ -54,7 +54,8 @@ pub(crate) fn decided(by: String, reason: String) -> Result<(String, String), Ap
     Ok((text("by", by, MAX_NAME_LEN)?, text("reason", reason, MAX_REASON_LEN)?))
 }
 
-/// Gives up the fill of a request that waits for it, and returns the deposit.
+/// Gives up the fill of a request that waits for it, and returns the deposit. The deposit of one that failed at a deposit
+/// address without `refundTo` goes to its `recoveryAddress`.
 #[utoipa::path(
     post,
     path = "/operator/refunds",

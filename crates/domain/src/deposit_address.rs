@@ -44,7 +44,7 @@ impl Kind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressAsk {
     pub kind: Kind,
-    /// The integrator's account that deposits name where nobody else can be named. It is never refunded to.
+    /// The integrator's account that deposits name where nobody else can be named. It is refunded to by hand alone.
     pub recovery: Option<Address>,
 }
 

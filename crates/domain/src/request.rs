@@ -57,7 +57,7 @@ pub enum Event {
     CannotFill {
         reason: FailReason,
     },
-    /// A person decided that it is refunded instead of filled. Nothing is paid or decided yet.
+    /// A person decided that it is refunded instead of filled, or although it has failed. Nothing is paid or decided yet.
     OperatorRefund,
     FillSent,
     FillMined,
@@ -315,7 +315,9 @@ fn from_failed(event: Event) -> Option<Step> {
         // The user sent it again, and it went through.
         Executed { success: true } => Step::to(State::Success).then(),
         Executed { success: false } => DONE,
-        OperatorRefund | FillSent | FillMined | RefundMined | FastFill { .. } | FastFillVoid => IMPOSSIBLE,
+        // Its deposit is still there, and names whom it may go to if a person says so.
+        OperatorRefund => refund(FailReason::ManualAdminRefund),
+        FillSent | FillMined | RefundMined | FastFill { .. } | FastFillVoid => IMPOSSIBLE,
     }
 }
 

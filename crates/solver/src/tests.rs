@@ -17,6 +17,7 @@ mod late_deposits;
 mod pauses;
 mod payment_events;
 mod quorum;
+mod recovery;
 mod relays;
 mod reverts;
 mod screening;

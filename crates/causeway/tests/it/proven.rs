@@ -101,6 +101,7 @@ const REQUEST: &[Proof] = &[
     ("refunding, Found (refund: false)", MACHINE),
     ("refunding, Found (refund: true)", FOUND_REFUNDED),
     ("refunded, RefundVoid", MACHINE),
+    ("failed, OperatorRefund", &["a_person_sends_the_deposit_of_a_failed_order_to_its_recovery_address"]),
     (
         "failed, Executed (success: true)",
         &[

@@ -1,16 +1,17 @@
-//! Manual refunds: a person decides that a request which waits for its fill is refunded instead. Person and reason are
-//! kept with the request.
+//! Manual refunds: a person decides that a request which waits for its fill is refunded instead, or that the deposit of one
+//! that has failed goes to the recovery address it names. Person and reason are kept with the request.
 
 use std::sync::Arc;
 
 use domain::ids::RequestId;
 use domain::request::{Event, State};
 use serde::Serialize;
-use store::{Tx, requests, settlements};
+use store::{Tx, deposits, requests, settlements};
 use tracing::warn;
 
 use crate::error::{Chained, SolverError};
 use crate::orders::advance::advance;
+use crate::orders::refund_recipient::recovery;
 use crate::solver::Solver;
 
 pub use crate::lifecycle::OPERATOR_REFUND as RULE;
@@ -46,7 +47,9 @@ pub async fn refund(
             return Ok(Err(if quoted { NotRefunded::Because(NOTHING) } else { NotRefunded::Unknown }));
         };
         let decided = settlements::outcome(tx, request.order_id)?.is_some();
-        if let Some(why) = why_not(request.state, decided) {
+        let deposit = deposits::of_order(tx, request.order_id)?;
+        let recoverable = deposit.is_some_and(|it| recovery(&request.quote, &it.deposit).is_some());
+        if let Some(why) = why_not(request.state, decided, recoverable) {
             return Ok(Err(NotRefunded::Because(why)));
         }
         advance(tx, &mut request, Event::OperatorRefund, &decision, &context)?;
@@ -63,7 +66,7 @@ pub async fn refund(
 const NOTHING: &str = "nothing that counts has been deposited for it";
 
 /// The reason against a refund, if there is one. A decided payment is given up only by proof that it will not pay.
-const fn why_not(state: State, decided: bool) -> Option<&'static str> {
+const fn why_not(state: State, decided: bool, recoverable: bool) -> Option<&'static str> {
     match state {
         State::Waiting | State::Depositing => Some(NOTHING),
         State::Pending if decided => Some("its fill is decided, and what is mined in the end decides"),
@@ -72,7 +75,9 @@ const fn why_not(state: State, decided: bool) -> Option<&'static str> {
         State::Success => Some("it was filled"),
         State::Refunding => Some("its refund is under way; its trace says what that waits for"),
         State::Refunded => Some("it was refunded already"),
-        State::Failed => Some("it has failed, and nothing more will be tried"),
+        State::Failed if decided => Some("it has failed, and what was decided for it may still be mined"),
+        State::Failed if recoverable => None,
+        State::Failed => Some("it has failed, and its deposit names no recovery address that it could go to"),
     }
 }
 
@@ -81,10 +86,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_request_that_waits_for_its_fill_is_refunded_by_hand() {
+    fn a_request_that_waits_for_its_fill_or_can_be_recovered_is_refunded_by_hand() {
         for state in State::ALL {
-            assert_eq!(why_not(state, false).is_none(), state == State::Pending, "{state:?}");
-            assert!(why_not(state, true).is_some(), "{state:?}");
+            let (pending, failed) = (state == State::Pending, state == State::Failed);
+            assert_eq!(why_not(state, false, false).is_none(), pending, "{state:?}");
+            assert_eq!(why_not(state, false, true).is_none(), pending || failed, "{state:?}");
+            for recoverable in [false, true] {
+                assert!(why_not(state, true, recoverable).is_some(), "{state:?}");
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Every worker ends here: one lock, one decision, one commit, payments included.
 
-use domain::fail::RefundFailReason;
+use domain::fail::{FailReason, RefundFailReason};
 use domain::request::{self, Event};
 use serde::Serialize;
 use store::dues::Due;
@@ -95,7 +95,9 @@ fn resolve(
         request::Due::Refund => {
             let Some(deposit) = deposits::of_order(tx, request.order_id)? else { return Ok(Resolved::NoDeposit) };
             let deposit = deposit.deposit;
-            let Some(recipient) = refund_recipient(tx, quote, &deposit, context)? else { return Ok(Resolved::Nobody) };
+            let by_hand = request.fail_reason == Some(FailReason::ManualAdminRefund);
+            let recipient = refund_recipient(tx, quote, &deposit, by_hand, context)?;
+            let Some(recipient) = recipient else { return Ok(Resolved::Nobody) };
             Ok(Resolved::Due(Due {
                 subject: Subject::Refund(request.order_id),
                 request: request.id,

@@ -53,7 +53,7 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     if amount.is_zero() || !filled || tied.state != State::Final {
         return Ok(Vec::new());
     }
-    let Some(recipient) = refund_recipient(tx, &request.quote, deposit, context)? else {
+    let Some(recipient) = refund_recipient(tx, &request.quote, deposit, false, context)? else {
         let figures = json!({ "excess": amount.to_string(), "deposited": deposit.amount.to_string() });
         note(tx, &request, "excess-without-recipient", &figures, context)?;
         return Ok(Vec::new());

@@ -11,11 +11,13 @@ use crate::context::PayContext;
 use crate::error::SolverError;
 
 /// Who gets the deposit of an order back. None if nobody is named, and if the deposit names the address it was paid at: a
-/// deposit address would only be swept again.
+/// deposit address would only be swept again. A recovery address gets one by hand alone, and only where the deposit names
+/// it: then the order does too, and the depository repays it.
 pub fn refund_recipient(
     tx: &mut Tx<'_>,
     quote: &Quote,
     deposit: &Deposit,
+    by_hand: bool,
     context: &PayContext,
 ) -> Result<Option<Address>, SolverError> {
     match quote.refund_target() {
@@ -27,8 +29,17 @@ pub fn refund_recipient(
                 && deposit.order_id.map_or(Ok(true), |order| has_sent(tx, quote, order, deposit, context))?;
             Ok(known.then_some(deposit.depositor))
         }
-        RefundTarget::Nobody => Ok(None),
+        RefundTarget::Nobody => {
+            let ours = |who: &Address| context.on(deposit.chain).is_none_or(|(handle, _)| handle.cannot_receive(*who));
+            Ok(recovery(quote, deposit).filter(|who| by_hand && !ours(who)))
+        }
     }
+}
+
+/// The recovery address that a deposit of an address without `refundTo` names.
+pub fn recovery(quote: &Quote, deposit: &Deposit) -> Option<Address> {
+    let named = quote.ask.options.deposit_address?.recovery?;
+    (quote.refund_target() == RefundTarget::Nobody && named == deposit.depositor).then_some(named)
 }
 
 /// The part of a deposit that its depositor must have sent, in basis points.

@@ -39,7 +39,11 @@ pub(super) const REFUND_TO: Address = Address::repeat_byte(0x44);
 
 /// An address that was given out and is paid at.
 pub(super) async fn given(world: &World, kind: Kind, refund_to: Option<Address>) -> (Quote, DepositAddress) {
-    let deposit_address = Some(AddressAsk { kind, recovery: None });
+    given_for(world, AddressAsk { kind, recovery: None }, refund_to).await
+}
+
+pub(super) async fn given_for(world: &World, ask: AddressAsk, refund_to: Option<Address>) -> (Quote, DepositAddress) {
+    let (deposit_address, kind) = (Some(ask), ask.kind);
     let mut quote = quote(USDC, USDC, QUOTED, QuoteOptions { deposit_address, ..QuoteOptions::default() });
     quote.ask.refund_to = refund_to.map(Into::into);
     let order = quote.order().unwrap().id();
@@ -68,7 +72,7 @@ fn place(given: &DepositAddress) -> Place {
     Place { address: given.address, currency: given.currency }
 }
 
-async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
+pub(super) async fn arrives(world: &World, given: &DepositAddress, units: u128, tx: u8) {
     arrives_from(world, given, units, (STRANGER, tx, BLOCK)).await;
 }
 
@@ -90,7 +94,12 @@ async fn arrives_from(world: &World, given: &DepositAddress, units: u128, (sende
     world.unit(move |tx, _| Ok(arrivals::put(tx, &arrival)?)).await.unwrap();
 }
 
-async fn swept(world: &World, given: &DepositAddress, purpose: Purpose, depositor: Address) -> Option<PaymentRow> {
+pub(super) async fn swept(
+    world: &World,
+    given: &DepositAddress,
+    purpose: Purpose,
+    depositor: Address,
+) -> Option<PaymentRow> {
     let (handle, given) = (world.handle(ORIGIN), given.clone());
     world
         .unit(move |tx, context| sweep(tx, &handle, &given, place(&given), &purpose, depositor, context))
@@ -110,7 +119,7 @@ async fn request(world: &World, quote: &Quote) -> Request {
 }
 
 /// The deposit that a sweep of ours makes.
-fn deposited(given: &DepositAddress, order: OrderId, units: u128, depositor: Address) -> SeenDeposit {
+pub(super) fn deposited(given: &DepositAddress, order: OrderId, units: u128, depositor: Address) -> SeenDeposit {
     let to = Some(Address::repeat_byte(0xd7));
     SeenDeposit { depositor, payer: given.address, sender: FILLER, to, ..deposit(order, USDC, units) }
 }
