@@ -73,3 +73,31 @@ fn signer(
     ensure!(right, "{key_name}: it is the key of {}, which is not the one in {address_name}", key.address());
     Ok(Payer { address: key.address(), key: Some(key) })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// The sample, with the addresses that a process without keys reads.
+    fn with_relayer(relayer: &str) -> Config {
+        let sample = include_str!("../../../../docs/causeway.toml");
+        let text = sample.replacen("# filler_addresses = ", "filler_addresses = ", 1);
+        let shown = "# relayer_addresses = [\"0x5555555555555555555555555555555555555555\"]";
+        assert!(text != sample && text.contains(shown));
+        let text = text.replacen(shown, &format!("relayer_addresses = [\"{relayer}\"]"), 1);
+        Config::parse(&text, PathBuf::from(".")).unwrap()
+    }
+
+    #[test]
+    fn a_relayer_is_neither_a_filler_nor_the_treasury() {
+        let own = with_relayer("0x5555555555555555555555555555555555555555");
+        assert_eq!(relayers(&own, Role::Api).unwrap().len(), 1);
+        for (who, digit) in [("the treasury", '1'), ("a filler", '3'), ("another filler", '4')] {
+            let address = format!("0x{}", digit.to_string().repeat(40));
+            let refused = relayers(&with_relayer(&address), Role::Api).unwrap_err();
+            assert!(refused.to_string().contains("solver.relayer_keys"), "{who}: {refused}");
+        }
+    }
+}

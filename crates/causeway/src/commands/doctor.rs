@@ -1,5 +1,6 @@
 //! `causeway doctor`: every check that can be made without sending a payment.
 
+mod relayers;
 mod venue;
 
 use std::collections::BTreeSet;
@@ -140,6 +141,7 @@ async fn check_chain(
     check_allocator(findings, allocator, handle, settings).await;
     check_feeds(findings, handle, settings).await;
     check_wallets(findings, solver, handle).await;
+    relayers::check(findings, handle).await;
 }
 
 /// Lists the live processes and the leaders.

@@ -212,17 +212,20 @@ async fn simulate(
             return Err(ExecuteError::NoDeposit);
         }
     }
-    // Calls keep a part of the gas back from those that they make, and storage may change until it is mined.
-    let needed = used.saturating_add(used / 2).saturating_add(30_000).max(least);
-    if needed > most {
-        return Err(ExecuteError::TooMuchGas { needed, most });
-    }
+    let needed = needed_gas(used, least, most)?;
     // An entry point wants as much as its operations may take, however much they do.
     let enough = match handle.nodes.simulated(&with(needed)).await? {
         Simulated::Succeeds { logs, .. } => !has_failed_operation(&logs),
         Simulated::Reverts { .. } => false,
     };
     Ok(if enough { needed } else { most })
+}
+
+/// The gas limit of a call that took so much when it was simulated. Calls keep a part of the gas back from those that they
+/// make, and storage may change until it is mined.
+fn needed_gas(used: u64, least: u64, most: u64) -> Result<u64, ExecuteError> {
+    let needed = used.saturating_add(used / 2).saturating_add(30_000).max(least);
+    if needed > most { Err(ExecuteError::TooMuchGas { needed, most }) } else { Ok(needed) }
 }
 
 /// The refusal of a node to simulate a call. Some chains ask more gas for bytes than others.
@@ -386,6 +389,17 @@ fn is_welcome(tx: &mut Tx<'_>, relay: &Relay, context: &PayContext) -> Result<()
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_call_that_takes_more_gas_than_is_relayed_is_refused() {
+        assert!(matches!(needed_gas(100_000, 21_000, MAX_GAS), Ok(180_000)));
+        assert!(matches!(needed_gas(1_000, 90_000, MAX_GAS), Ok(90_000)), "its bytes alone take that");
+        assert!(matches!(needed_gas(1_980_000, 21_000, MAX_GAS), Ok(MAX_GAS)));
+        for (used, most) in [(1_980_001, MAX_GAS), (200_000, 300_000), (u64::MAX, MAX_GAS)] {
+            let refused = needed_gas(used, 21_000, most);
+            assert!(matches!(refused, Err(ExecuteError::TooMuchGas { most: told, .. }) if told == most), "{used}");
+        }
+    }
 
     #[test]
     fn the_least_gas_of_a_call_is_that_of_its_bytes() {

@@ -22,6 +22,7 @@ use super::scripted;
 use super::world::*;
 use crate::chain::payment_events::retry;
 use crate::error::SolverError;
+use crate::gasless::execute;
 use crate::gasless::permits::{self, PermitError};
 use crate::gasless::relay::{NotBegun, begin};
 use crate::handle::{ChainHandle, Payer, PayingWallets};
@@ -258,6 +259,57 @@ async fn the_calls_of_a_key_count_for_that_key_alone() {
     assert_eq!(read(key, before).await, ((2, 1), 2, 1));
     assert_eq!(read(key, NOW).await, ((0, 1), 0, 0), "that was long ago");
     assert_eq!(read(ApiKeyId::new([8; 10]), before).await, ((0, 0), 2, 1));
+}
+
+/// Contracts of ours trust whoever calls them, or hold somebody's money: no caller chooses them as a target.
+#[tokio::test]
+async fn calls_of_our_own_contracts_wallets_and_tokens_are_refused() {
+    const OTHER_TREASURY: Address = Address::repeat_byte(0xf9);
+    let world = World::new().await;
+    let known = world.handle(ORIGIN);
+    let mut chain = known.chain.clone();
+    chain.spend_limiter = Some(Address::repeat_byte(0xd8));
+    let endpoint = Endpoint { http: "http://127.0.0.1:1".parse().unwrap(), ws: None };
+    let nodes = Nodes::new(ORIGIN, vec![endpoint], Duration::from_secs(1)).unwrap();
+    let wallets = PayingWallets {
+        fillers: &[Payer { address: FILLER, key: None }],
+        relayers: &[Payer { address: RELAYER, key: None }],
+        treasury_lane: None,
+    };
+    let handle = ChainHandle::new(chain, nodes, known.settings.clone(), OTHER_TREASURY, &[], wallets);
+    let chain = &handle.chain;
+    let ours = [
+        ("nobody", Address::ZERO),
+        ("depository", chain.depository),
+        ("router", chain.router),
+        ("approval proxy", chain.approval_proxy),
+        ("multicall3", chain.multicall3),
+        ("spend limiter", chain.spend_limiter.unwrap()),
+        ("factory", chain.deposit_address_factory.unwrap()),
+        ("token", USDC),
+        ("filler", FILLER),
+        ("relayer", RELAYER),
+        ("treasury", OTHER_TREASURY),
+    ];
+    for (name, who) in ours {
+        assert!(handle.cannot_receive(who), "{name}");
+    }
+    assert!(!handle.cannot_receive(ACCOUNT) && !handle.cannot_receive(USER));
+    let call = |to| execute::Wish {
+        chain: ORIGIN,
+        to,
+        data: Bytes::from(vec![1, 2, 3, 4]),
+        authorizations: Vec::new(),
+        request: None,
+        key: ApiKeyId::new([7; 10]),
+        payer: Some(USER),
+        referrer: None,
+    };
+    let executions = execute::Executions(world.solver(|| NOW));
+    for to in [known.chain.deposit_address_factory.unwrap(), known.chain.router, USDC, FILLER] {
+        let refused = executions.clone().execute(call(to)).await;
+        assert!(matches!(refused, Err(execute::ExecuteError::Target)), "{to}");
+    }
 }
 
 #[tokio::test]
