@@ -63,6 +63,9 @@ pub(crate) struct ExecutionOptions {
     referrer: Option<String>,
     /// The gas is charged to the app balance of the wallet linked to the key.
     subsidize_fees: Option<bool>,
+    /// Not offered: calls on the destination are part of a quote.
+    #[schema(value_type = Option<Object>)]
+    destination_chain_execution_data: Option<Value>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -116,6 +119,9 @@ impl ExecuteBody {
         let options = self.execution_options.map(|Object(options)| options).unwrap_or_default();
         if options.referrer.as_ref().is_some_and(|referrer| referrer.len() > MAX_REFERRER) {
             return Err(bad("executionOptions.referrer", format!("must be at most {MAX_REFERRER} bytes")));
+        }
+        if options.destination_chain_execution_data.is_some() {
+            return Err(ApiError::NotOffered { field: "executionOptions.destinationChainExecutionData" });
         }
         let payer = match options.subsidize_fees {
             Some(true) => Some(key.wallet.ok_or(ApiError::Forbidden("no wallet is linked to this key"))?),
@@ -259,6 +265,63 @@ pub(crate) async fn execute(
         Err(error) => {
             let (status, refusal) = ExecuteRefusal::new(error, named);
             (status, Json(refusal)).into_response()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::api_key::{ApiKeyId, KeyLimits};
+    use domain::time::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(member: &str, value: Value) -> CallBody {
+        let mut body =
+            json!({ "chainId": 8453, "to": format!("{:#x}", Address::repeat_byte(1)), "data": "0x01020304" });
+        body[member] = value;
+        serde_json::from_value(body).unwrap()
+    }
+
+    #[test]
+    fn relayers_send_no_value() {
+        for nothing in [json!(null), json!(0), json!("0"), json!("0x0"), json!("0x"), json!("")] {
+            assert!(call("value", nothing.clone()).data().is_ok(), "{nothing}");
+        }
+        for something in
+            [json!(1), json!("1"), json!("0x1"), json!("0x00"), json!(-1), json!(0.5), json!(true), json!({})]
+        {
+            let refused = call("value", something.clone()).data().unwrap_err().to_string();
+            assert_eq!(refused, "data.value: must be 0: relayers send no value", "{something}");
+        }
+    }
+
+    #[test]
+    fn calls_on_the_destination_are_not_passed_over_in_silence() {
+        let key = ApiKey {
+            id: ApiKeyId::new([7; 10]),
+            name: "test".to_owned(),
+            wallet: None,
+            limits: KeyLimits::default(),
+            may_force_refund: false,
+            created_at: Timestamp::from_secs(0),
+            rotated_at: None,
+            revoked_at: None,
+        };
+        let wish = |options: Value| {
+            let body = json!({
+                "executionKind": "rawCalls",
+                "data": { "chainId": 8453, "to": format!("{:#x}", Address::repeat_byte(1)), "data": "0x01020304" },
+                "executionOptions": options,
+            });
+            serde_json::from_value::<ExecuteBody>(body).unwrap().wish(&key)
+        };
+        assert!(wish(json!({ "referrer": "test", "destinationChainExecutionData": null })).is_ok());
+        for data in [json!({}), json!({ "calls": [] }), json!("0x"), json!([])] {
+            let refused = wish(json!({ "destinationChainExecutionData": data })).unwrap_err();
+            let field = "executionOptions.destinationChainExecutionData";
+            assert!(matches!(refused, ApiError::NotOffered { field: named } if named == field));
         }
     }
 }
