@@ -38,6 +38,8 @@ const ADOPTED: &[&str] = &["a_deposit_that_lands_again_after_its_fill_is_adopted
 const REVERTED: &[&str] = &["a_fill_that_reverts_is_refunded_when_that_is_final"];
 /// Random events through the machine: for transitions that no story on a chain can bring about by itself.
 const MACHINE: &[&str] = &["a_terminal_state_stays_and_no_request_is_both_filled_and_refunded"];
+/// Each event in this state, with what follows.
+const RELAY_TABLE: &[&str] = &["a_request_whose_relay_is_on_its_way_meets_every_event"];
 const PAYMENTS: &[&str] = &["what_is_final_or_void_stays_so", "only_a_final_revert_is_void"];
 
 /// The life of a request, by state and event, as `docs/transfer.md` has it.
@@ -57,22 +59,22 @@ const REQUEST: &[Proof] = &[
     ("waiting, Found (refund: false)", RECOVERED),
     ("waiting, Found (refund: true)", FOUND_REFUNDED),
     ("depositing, RelayVoid", &["a_relay_that_its_user_undercuts_fails_and_pays_nobody"]),
-    ("depositing, RelayGone", MACHINE),
+    ("depositing, RelayGone", RELAY_TABLE),
     ("depositing, DepositAccepted", GASLESS),
-    ("depositing, FastFill", MACHINE),
-    ("depositing, FastFillVoid", MACHINE),
-    ("depositing, DepositRefused", MACHINE),
-    ("depositing, DepositLost", MACHINE),
-    ("depositing, FillSent", MACHINE),
-    ("depositing, FillMined", MACHINE),
-    ("depositing, CannotFill", MACHINE),
+    ("depositing, FastFill", RELAY_TABLE),
+    ("depositing, FastFillVoid", RELAY_TABLE),
+    ("depositing, DepositRefused", RELAY_TABLE),
+    ("depositing, DepositLost", RELAY_TABLE),
+    ("depositing, FillSent", RELAY_TABLE),
+    ("depositing, FillMined", RELAY_TABLE),
+    ("depositing, CannotFill", RELAY_TABLE),
     (
         "depositing, Executed (success: true)",
         &["a_gasless_swap_on_one_chain_is_paid_by_its_sponsor", "a_call_of_a_smart_account_is_relayed"],
     ),
-    ("depositing, Executed (success: false)", MACHINE),
-    ("depositing, Found (refund: false)", MACHINE),
-    ("depositing, Found (refund: true)", MACHINE),
+    ("depositing, Executed (success: false)", RELAY_TABLE),
+    ("depositing, Found (refund: false)", RELAY_TABLE),
+    ("depositing, Found (refund: true)", RELAY_TABLE),
     (
         "pending, DepositGone (payment decided: false)",
         &["a_deposit_that_vanishes_before_the_fill_returns_the_request_to_waiting"],

@@ -81,6 +81,64 @@ fn the_ordinary_path() {
     }
 }
 
+/// Every event that a request meets while its relay is on the way, with the state after it and what is due: the chain can
+/// bring about few of them at will.
+#[test]
+fn a_request_whose_relay_is_on_its_way_meets_every_event() {
+    let reason = FailReason::TransactionReverted;
+    let output = Amount::new(alloy_primitives::U256::from(7));
+    let due = |due| Some((State::Depositing, Some(due)));
+    let to = |state| Some((state, None));
+    let cases = [
+        (Event::Relayed, None),
+        (Event::RelayVoid { reason }, to(State::Failed)),
+        (Event::RelayGone, to(State::Waiting)),
+        (Event::DepositAccepted { output }, Some((State::Pending, Some(Due::Fill { output })))),
+        (Event::FastFill { output }, due(Due::Fill { output })),
+        (Event::FastFillVoid, to(State::Depositing)),
+        (Event::DepositRefused { reason }, Some((State::Refunding, Some(Due::Refund)))),
+        (Event::DepositGone { fill_decided: false }, None),
+        (Event::DepositGone { fill_decided: true }, None),
+        (Event::DepositLost, to(State::Failed)),
+        (Event::FillSent, to(State::Submitted)),
+        (Event::FillMined, to(State::Success)),
+        (Event::FillVoid { reason }, None),
+        (Event::RefundVoid, None),
+        (Event::CannotFill { reason }, to(State::Depositing)),
+        (Event::Executed { success: true }, to(State::Success)),
+        (Event::Executed { success: false }, to(State::Failed)),
+        (Event::Found { refund: false }, to(State::Success)),
+        (Event::Found { refund: true }, to(State::Refunded)),
+    ];
+    for (event, expected) in cases {
+        let next = match step(State::Depositing, event) {
+            Ok(Step::Move(next)) => Some(next),
+            Ok(Step::AlreadyDone) => None,
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(next.map(|next| (next.state, next.due)), expected, "{event:?}");
+        // A hold for a fill that is not made is free again, and nothing stays due for what was found.
+        let unfilled = matches!(event, Event::FastFillVoid | Event::CannotFill { .. });
+        assert_eq!(next.is_some_and(|next| next.release_hold), unfilled, "{event:?}");
+        let withdrawn = unfilled || matches!(event, Event::Found { .. });
+        assert_eq!(next.is_some_and(|next| next.withdraw_due), withdrawn, "{event:?}");
+        let because = match event {
+            Event::RelayVoid { .. } | Event::DepositRefused { .. } | Event::Executed { success: false } => Some(reason),
+            Event::DepositLost => Some(FailReason::DepositReorged),
+            _ => None,
+        };
+        assert_eq!(next.and_then(|next| next.reason), because, "{event:?}");
+    }
+    let impossible = [Event::OperatorRefund, Event::RefundMined, Event::RefundImpossible { reason: None }];
+    for event in impossible {
+        assert_eq!(step(State::Depositing, event), Err(IllegalTransition { state: State::Depositing, event }));
+    }
+    // Nothing is left out.
+    let kind = |event: &Event| std::mem::discriminant(event);
+    let known: Vec<_> = cases.iter().map(|(event, _)| event).chain(&impossible).map(kind).collect();
+    assert!(events().iter().all(|event| known.contains(&kind(event))));
+}
+
 #[test]
 fn a_deposit_that_vanishes_before_the_fill_returns_the_request_to_waiting() {
     let step = step(State::Pending, Event::DepositGone { fill_decided: false });
