@@ -26,7 +26,12 @@ pub struct Deterministic {
 
 impl Deterministic {
     pub(crate) fn new(code: &Bytes, args: &[u8]) -> Self {
-        let (deployer, salt, code) = (DETERMINISTIC_DEPLOYER, B256::ZERO, [code.as_ref(), args].concat());
+        Self::salted(B256::ZERO, code, args)
+    }
+
+    /// The same with a salt, for contracts that are known by the address which theirs gives.
+    pub(crate) fn salted(salt: B256, code: &Bytes, args: &[u8]) -> Self {
+        let (deployer, code) = (DETERMINISTIC_DEPLOYER, [code.as_ref(), args].concat());
         let input = [salt.as_slice(), &code].concat().into();
         Self { deployer, input, address: deployer.create2_from_code(salt, code) }
     }

@@ -6,7 +6,7 @@ use alloy::signers::SignerSync;
 use alloy::sol;
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
-use devnet::{Account, AccountAbstraction, Devnet, Fault};
+use devnet::{Account, AccountAbstraction, Chain, Devnet, Fault};
 use evm::calldata;
 use evm::contracts::Multicall3;
 use serde_json::{Value, json};
@@ -16,6 +16,9 @@ use crate::audit::agrees;
 use crate::fast_fill::{Integrator, integrator};
 use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id, transactions};
 use crate::lying_nodes;
+
+/// Receives the fees of operations, which are zero.
+const BENEFICIARY: Address = Address::repeat_byte(0xbe);
 
 sol! {
     struct UserOperation {
@@ -73,6 +76,36 @@ fn batch(quote: &Value) -> Result<Vec<BatchedCall>> {
     Ok(calls.map(|call| BatchedCall { target: call.to, value: call.value, data: call.data }).collect())
 }
 
+/// An operation of an account, without its signature. Its fees are zero: the relayer pays for the gas.
+fn operation(sender: Address, nonce: u64, calls: Vec<BatchedCall>) -> UserOperation {
+    let limits: U256 = (U256::from(150_000u64) << 128usize) | U256::from(300_000u64);
+    UserOperation {
+        sender,
+        nonce: U256::from(nonce),
+        initCode: Bytes::new(),
+        callData: executeBatchCall { calls }.abi_encode().into(),
+        accountGasLimits: limits.into(),
+        preVerificationGas: U256::ZERO,
+        gasFees: B256::ZERO,
+        paymasterAndData: Bytes::new(),
+        signature: Bytes::new(),
+    }
+}
+
+/// The call of the entry point that brings an operation, signed by this key.
+async fn signed(chain: &Chain, entry: Address, mut op: UserOperation, by: &Account) -> Result<Bytes> {
+    let hash = chain.read(entry, &getUserOpHashCall { op: op.clone() }).await?;
+    op.signature = Bytes::copy_from_slice(&by.signer().sign_hash_sync(&hash)?.as_bytes());
+    Ok(handleOpsCall { ops: vec![op], beneficiary: BENEFICIARY }.abi_encode().into())
+}
+
+/// A call that the service does not relay, because it fails.
+async fn reverts(harness: &Harness, by: &Integrator, to: Address, data: Bytes, more: Value) -> Result<Value> {
+    let (status, answer) = execute(harness, by, BASE, to, data, more).await?;
+    ensure!(status == 400 && answer["errorCode"] == "EXECUTION_REVERTED", "{status} {answer}");
+    Ok(answer)
+}
+
 /// An account of ERC-4337 behind the real entry point: its operation deposits, and nobody of it has native currency.
 #[tokio::test]
 async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
@@ -94,40 +127,28 @@ async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
     asked["originGasOverhead"] = json!(900_000);
     let quote = harness.quote(&asked).await?;
     let id = request_id(&quote);
+    // It takes more to bring the account into being than to check a signature.
     let limits: U256 = (U256::from(600_000u64) << 128usize) | U256::from(300_000u64);
     let operation = |calls: Vec<BatchedCall>| UserOperation {
-        sender: account,
-        nonce: U256::ZERO,
         initCode: creation.clone(),
-        callData: executeBatchCall { calls }.abi_encode().into(),
         accountGasLimits: limits.into(),
-        preVerificationGas: U256::ZERO,
-        gasFees: B256::ZERO,
-        paymasterAndData: Bytes::new(),
-        signature: Bytes::new(),
+        ..operation(account, 0, calls)
     };
-    let signed = async |mut op: UserOperation, by: &Account| -> Result<Bytes> {
-        let hash = base.read(contracts.entry_point, &getUserOpHashCall { op: op.clone() }).await?;
-        op.signature = Bytes::copy_from_slice(&by.signer().sign_hash_sync(&hash)?.as_bytes());
-        Ok(handleOpsCall { ops: vec![op], beneficiary: helper.address }.abi_encode().into())
-    };
-    let good = signed(operation(batch(&quote)?), &owner).await?;
-    let request = json!({ "requestId": id });
     let entry = contracts.entry_point;
+    let good = signed(base, entry, operation(batch(&quote)?), &owner).await?;
+    let request = json!({ "requestId": id });
     // Not signed by the owner; no deposit in it; an operation that fails inside a bundle that does not.
-    let forged = signed(operation(batch(&quote)?), &new_account()).await?;
-    let (status, answer) = execute(&harness, &by, BASE, entry, forged, request.clone()).await?;
-    ensure!(status == 400 && answer["errorCode"] == "EXECUTION_REVERTED", "{answer}");
+    let forged = signed(base, entry, operation(batch(&quote)?), &new_account()).await?;
+    let answer = reverts(&harness, &by, entry, forged, request.clone()).await?;
     ensure!(answer["error"] == answer["message"] && answer["details"]["revert"].is_string(), "{answer}");
     let other = vec![BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::ONE) }];
-    let other = signed(operation(other), &owner).await?;
+    let other = signed(base, entry, operation(other), &owner).await?;
     let (status, answer) = execute(&harness, &by, BASE, entry, other, request.clone()).await?;
     ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
     let mut failing = batch(&quote)?;
     failing.push(BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::MAX) });
-    let failing = signed(operation(failing), &owner).await?;
-    let (status, answer) = execute(&harness, &by, BASE, entry, failing, request.clone()).await?;
-    ensure!(status == 400 && answer["errorCode"] == "EXECUTION_REVERTED", "{answer}");
+    let failing = signed(base, entry, operation(failing), &owner).await?;
+    reverts(&harness, &by, entry, failing, request.clone()).await?;
     // Our own contracts, and value, are not for callers.
     let (status, answer) = execute(&harness, &by, BASE, harness.depository, good.clone(), request.clone()).await?;
     ensure!(status == 400 && answer["message"].as_str().is_some_and(|text| text.starts_with("data.to")), "{answer}");
@@ -205,52 +226,73 @@ async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
     agrees(&harness).await.map(drop)
 }
 
-/// An account with EIP-7702 code that it is given by the very transaction: with a quote it deposits, and without one its
-/// call is charged to the caller's app balance.
+/// An account with EIP-7702 code that it is given by the very transaction. The code makes what the account's own key has
+/// signed, once: with a quote it deposits, and without one its call is charged to the caller's app balance.
 #[tokio::test]
 async fn a_call_of_a_smart_account_is_relayed() -> Result<()> {
     let harness = Harness::with(Engine::Postgres, quick).await?;
     let service = harness.serve().await?;
     let by = integrator(&harness, 100).await?;
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
-    let (usdc, multicall3) = (base.token("USDC").address, base.contracts.multicall3);
+    let usdc = base.token("USDC").address;
+    let contracts = AccountAbstraction::deploy(base, &base.fresh_user().await?).await?;
+    let entry = contracts.entry_point;
     let (user, recipient) = (user_of(base, "USDC", 50 * DOLLAR).await?, new_account().address);
     let mut asked =
         ask(user.address, recipient, (BASE, usdc), (OPTIMISM, optimism.token("USDC").address), U256::from(20 * DOLLAR));
-    asked["originGasOverhead"] = json!("80000");
+    asked["originGasOverhead"] = json!("300000");
     let quote = harness.quote(&asked).await?;
     let id = request_id(&quote);
-    let list = authorized(&user, multicall3)?;
+    let list = authorized(&user, contracts.delegate)?;
     let more = json!({ "requestId": id, "authorizationList": list });
-    let data = calls(batch(&quote)?);
-    // Without its authorization the account has no code, and nothing happens.
-    let (status, answer) = execute(&harness, &by, BASE, user.address, data.clone(), json!({ "requestId": id })).await?;
-    ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
-    let (status, answer) = execute(&harness, &by, BASE, user.address, data, more).await?;
+    let good = signed(base, entry, operation(user.address, 0, batch(&quote)?), &user).await?;
+    // Without its authorization the account has no code.
+    reverts(&harness, &by, entry, good.clone(), json!({ "requestId": id })).await?;
+    // With it the code obeys the account alone: neither a stranger's signature nor a caller without one.
+    let forged = signed(base, entry, operation(user.address, 0, batch(&quote)?), &new_account()).await?;
+    reverts(&harness, &by, entry, forged, more.clone()).await?;
+    let unsigned: Bytes = executeBatchCall { calls: batch(&quote)? }.abi_encode().into();
+    reverts(&harness, &by, user.address, unsigned, more.clone()).await?;
+    ensure!(harness.status(id).await?["status"] == "waiting");
+    let (status, answer) = execute(&harness, &by, BASE, entry, good.clone(), more).await?;
     ensure!(status == 200, "{answer}");
     let done = harness.wait_for(id, "success").await?;
     let expected = amount(&quote["details"]["currencyOut"]["amount"]);
     ensure!(optimism.balance(optimism.token("USDC").address, recipient).await? == expected, "{done}");
     ensure!(base.balance(usdc, user.address).await? == U256::from(30 * DOLLAR));
-    // A call of its own, without a quote: somebody has to pay for the gas.
-    let friend = new_account().address;
+    ensure!(base.balance(usdc, harness.depository).await? == U256::from(20 * DOLLAR));
+    ensure!(base.balance(Address::ZERO, user.address).await?.is_zero());
+    // Signed once, it is good once, whoever pays for it.
+    reverts(&harness, &by, entry, good, json!({ "subsidizeFees": true })).await?;
+    relayed_without_a_quote(&harness, &by, entry, &user).await?;
+    service.stop().await?;
+    agrees(&harness).await.map(drop)
+}
+
+/// A call of the account's own, without a quote: somebody has to pay for the gas.
+async fn relayed_without_a_quote(harness: &Harness, by: &Integrator, entry: Address, user: &Account) -> Result<()> {
+    let base = harness.chain("base");
+    let (usdc, friend) = (base.token("USDC").address, new_account().address);
     let transfer = calldata::transfer(friend, U256::from(DOLLAR));
-    let data = calls(vec![BatchedCall { target: usdc, value: U256::ZERO, data: transfer }]);
-    let (status, answer) = execute(&harness, &by, BASE, user.address, data.clone(), json!({})).await?;
+    let transfer = || vec![BatchedCall { target: usdc, value: U256::ZERO, data: transfer.clone() }];
+    let stranger = new_account();
+    let forged = signed(base, entry, operation(user.address, 1, transfer()), &stranger).await?;
+    reverts(harness, by, entry, forged, json!({ "subsidizeFees": true })).await?;
+    let data = signed(base, entry, operation(user.address, 1, transfer()), user).await?;
+    let (status, answer) = execute(harness, by, BASE, entry, data.clone(), json!({})).await?;
     ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
-    let before = balance_of(&harness, &by).await?;
-    let (status, answer) = execute(&harness, &by, BASE, user.address, data, json!({ "subsidizeFees": true })).await?;
+    let before = balance_of(harness, by).await?;
+    let (status, answer) = execute(harness, by, BASE, entry, data, json!({ "subsidizeFees": true })).await?;
     ensure!(status == 200, "{answer}");
     let id = answer["requestId"].as_str().context("a request")?.to_owned();
     harness.wait_for(&id, "success").await?;
     ensure!(base.balance(usdc, friend).await? == U256::from(DOLLAR));
-    eventually("the gas is charged", || async { Ok(balance_of(&harness, &by).await? < before) }).await?;
+    eventually("the gas is charged", || async { Ok(balance_of(harness, by).await? < before) }).await?;
     for query in [format!("id={id}"), format!("features=gasless_execution&id={id}")] {
-        eventually(&format!("{query} is listed"), || async { Ok(listed(&harness, &by, &query).await?.len() == 1) })
+        eventually(&format!("{query} is listed"), || async { Ok(listed(harness, by, &query).await?.len() == 1) })
             .await?;
     }
     let (status, _) = harness.post("/execute", &json!({})).await?;
     ensure!(status == 401, "a key is needed");
-    service.stop().await?;
-    agrees(&harness).await.map(drop)
+    Ok(())
 }
