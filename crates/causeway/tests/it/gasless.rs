@@ -1,13 +1,16 @@
 //! Gasless deposits: the user signs, one of our relayers sends, and the balances are right to the unit.
 
 mod execute;
+mod races;
+mod refusals;
 
 use std::path::Path;
 
-use ::harness::sign_permit;
-use alloy::primitives::{Address, U256};
+use ::harness::{permit_domain, sign_permit};
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::signers::SignerSync;
 use alloy::sol;
-use alloy::sol_types::SolCall;
+use alloy::sol_types::{SolCall, SolStruct};
 use anyhow::{Context, Result, ensure};
 use causeway::config::Config;
 use causeway::served::Served;
@@ -27,8 +30,15 @@ const OPTIMISM: u64 = 10;
 const DOLLAR: u64 = 1_000_000;
 
 sol! {
+    struct CancelAuthorization {
+        address authorizer;
+        bytes32 nonce;
+    }
+
     function deposit() external payable;
     function invalidateUnorderedNonces(uint256 wordPos, uint256 mask) external;
+    function cancelAuthorization(address authorizer, bytes32 nonce, uint8 v, bytes32 r, bytes32 s) external;
+    function authorizationState(address authorizer, bytes32 nonce) external view returns (bool);
 }
 
 /// Blocks are final soon.
@@ -85,6 +95,21 @@ async fn accepted(harness: &Harness, step: &Value, by: &Account) -> Result<()> {
     Ok(())
 }
 
+/// The nonce of a step's authorization.
+fn authorization(step: &Value) -> Result<B256> {
+    let nonce = step["items"][0]["data"]["sign"]["value"]["nonce"].as_str();
+    Ok(nonce.context("the nonce of an authorization")?.parse()?)
+}
+
+/// The call of the token with which a user takes an authorization back.
+fn cancellation(user: &Account, step: &Value) -> Result<Bytes> {
+    let (authorizer, nonce) = (user.address, authorization(step)?);
+    let digest = CancelAuthorization { authorizer, nonce }.eip712_signing_hash(&permit_domain(step)?);
+    let signature = user.signer().sign_hash_sync(&digest)?;
+    let (v, r, s) = (27 + u8::from(signature.v()), signature.r().into(), signature.s().into());
+    Ok(cancelAuthorizationCall { authorizer, nonce, v, r, s }.abi_encode().into())
+}
+
 /// The names of the rules that moved a request, in order.
 async fn rules(harness: &Harness, id: &str) -> Result<Vec<String>> {
     let trace = harness.trace(id).await?;
@@ -122,7 +147,6 @@ async fn a_user_without_gas_bridges_by_an_authorization() -> Result<()> {
     other["items"][0]["data"]["post"]["body"]["kind"] = json!("permit2");
     refused(&harness, &other, &sign_permit(&user, step)?, "UNSUPPORTED_EXECUTION_TYPE").await?;
     ensure!(harness.status(id).await?["status"] == "waiting");
-    // A second quote for the same money waits until the first is in a block.
     let signature = sign_permit(&user, step)?;
     let posts = futures::future::try_join_all((0..4).map(|_| post(&harness, step, &signature))).await?;
     ensure!(posts.iter().all(|(status, _)| *status == 200), "{posts:?}");
@@ -280,51 +304,4 @@ pub async fn crash(harness: &Harness, mut first: Served, toml: &Path) -> Result<
     ensure!(optimism.balance(optimism.token("USDC").address, recipient).await? == promised);
     ensure!(second.terminate().await?.success());
     Ok(())
-}
-
-/// The user takes the money away while the relay is on its way: it fails, the request too, and nobody is paid.
-#[tokio::test]
-async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
-    let harness = Harness::isolated(|config| {
-        quick(config);
-        // Others are mined before us.
-        config.chains.iter_mut().for_each(|chain| chain.tip_gwei = "0.0001".to_owned());
-    })
-    .await?;
-    let service = harness.serve().await?;
-    let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
-    let usdc = base.token("USDC").address;
-    let (user, thief, recipient) = (base.fresh_user().await?, new_account().address, new_account().address);
-    let had = base.balance(usdc, user.address).await?;
-    let quote = harness.quote(&body(&harness, user.address, recipient, "USDC", 20)).await?;
-    let (id, last) = (request_id(&quote), step(&quote, "authorize1")?);
-    let second = harness.quote(&body(&harness, user.address, recipient, "USDC", 20)).await?;
-    let next = step(&second, "authorize1")?;
-    base.pause_mining().await;
-    accepted(&harness, last, &user).await?;
-    ensure!(harness.status(id).await?["status"] == "depositing");
-    base.submit_with(user.private_key, usdc, U256::ZERO, calldata::transfer(thief, had), 100_000).await?;
-    base.resume_mining().await;
-    let failed = harness.wait_for(id, "failure").await?;
-    ensure!(optimism.balance(optimism.token("USDC").address, recipient).await?.is_zero(), "{failed}");
-    let details = failed["details"].as_str();
-    ensure!(details.is_none_or(|details| details.starts_with("Transaction failed")), "{failed}");
-    ensure!(base.balance(usdc, harness.depository).await?.is_zero());
-    // It cost us gas: this account waits a while.
-    base.set_token_balance(usdc, user.address, had).await?;
-    refused(&harness, next, &sign_permit(&user, next)?, "PERMIT_FAILED").await?;
-    // A signature is good for its time and no longer.
-    let other = user_of(base, "USDC", 20 * DOLLAR).await?;
-    let mut asked = body(&harness, other.address, recipient, "USDC", 20);
-    asked["permitExpiry"] = json!(60);
-    let quote = harness.quote(&asked).await?;
-    base.advance_time(std::time::Duration::from_secs(61)).await?;
-    eventually("it is too late", || async {
-        let last = step(&quote, "authorize1")?;
-        let (status, answer) = post(&harness, last, &sign_permit(&other, last)?).await?;
-        Ok(status == 400 && answer["errorCode"] == "SIGNATURE_EXPIRED")
-    })
-    .await?;
-    service.stop().await?;
-    agrees(&harness).await.map(drop)
 }
