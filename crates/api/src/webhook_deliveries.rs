@@ -215,7 +215,7 @@ pub(crate) struct ReplayResponse {
         (status = 400, description = "Not an id", body = ErrorBody),
         (status = 401, description = "An API key is required", body = ErrorBody),
         (status = 404, description = "The key has no such delivery", body = ErrorBody),
-        (status = 409, description = "Its endpoint is switched off or deleted", body = ErrorBody),
+        (status = 409, description = "Its endpoint is switched off or deleted, or its event is gone", body = ErrorBody),
     )
 )]
 pub(crate) async fn replay(app: State<App>, Keyed(key): Keyed, ApiPath(text): ApiPath) -> ApiResult<ReplayResponse> {

@@ -110,6 +110,7 @@ impl From<EndpointError> for ApiError {
             EndpointError::NotFound => Self::NotFound("no such webhook endpoint"),
             EndpointError::NoDelivery => Self::NotFound("no such webhook delivery"),
             EndpointError::SwitchedOff => Self::Conflict("the webhook endpoint is switched off or deleted"),
+            EndpointError::NoEvent => Self::Conflict("the event of the webhook delivery is gone with its request"),
             EndpointError::NoMasterKey => Self::Forbidden("webhooks are not offered here"),
             EndpointError::Seal(error) => {
                 tracing::error!(%error, "a webhook endpoint could not be encrypted");

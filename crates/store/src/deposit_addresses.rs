@@ -174,9 +174,9 @@ pub fn forgettable(
     rows.iter().map(from_row).collect()
 }
 
-/// Forgets an address with its request, like a quote that nobody paid: from here on only `remember` knows it. One at which
-/// anything ever arrived is kept for good: then it is false.
-pub fn forget(tx: &mut Tx<'_>, given: &DepositAddress) -> Result<bool, StoreError> {
+/// Forgets an address with its request, like a quote that nobody paid, and ends the webhooks of that request: from here on
+/// only `remember` knows it. One at which anything ever arrived is kept for good: then it is false.
+pub fn forget(tx: &mut Tx<'_>, given: &DepositAddress, now: Timestamp) -> Result<bool, StoreError> {
     let (address, order, request) = (given.address, given.order, given.request);
     // The request first, as everywhere.
     tx.row("select 1 from request where request_id = $1 {for_update}", &[request.into()])?;
@@ -200,6 +200,12 @@ pub fn forget(tx: &mut Tx<'_>, given: &DepositAddress) -> Result<bool, StoreErro
          d.created_at, r.quote, r.posted_events
          from deposit_address d join request r on r.request_id = d.request_id where d.address = $1",
         &[address.into()],
+    )?;
+    // Their event goes with the request. Those that have ended stay in the log until it is pruned.
+    tx.execute(
+        "update webhook_delivery set state = 'failed', ended_at = $2, ended_because = 'its event is gone',
+         claimed_by = null where request_id = $1 and state = 'due'",
+        &[request.into(), now.into()],
     )?;
     tx.execute("delete from deposit_address where address = $1", &[address.into()])?;
     tx.execute("delete from request_event where request_id = $1", &[request.into()])?;

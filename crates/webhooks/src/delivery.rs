@@ -13,7 +13,7 @@ use domain::webhook::{AfterAttempt, Answer};
 use metrics::{counter, histogram};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use store::sealing::MasterKey;
-use store::webhooks::{self, Candidate, Claim, Claimed, Done, EndpointId, SigningText};
+use store::webhooks::{self, Candidate, Claim, Claimed, Done, Due, EndpointId, SigningText};
 use store::{Store, StoreError, Tx};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -25,7 +25,7 @@ use crate::client::{Client, Reply};
 use crate::env::{Env, Settings};
 use crate::pace::Pace;
 use crate::payload;
-use crate::recorder::{self, Ended};
+use crate::recorder::{self, Ended, ROWS_PER_UNIT};
 use crate::signature::{
     DELIVERY_HEADER, OTHER_SIGNATURE_HEADER, SEQUENCE_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER, sign,
 };
@@ -58,6 +58,8 @@ struct Work {
     pace: Pace,
     tasks: TaskTracker,
     results: mpsc::Sender<Ended>,
+    /// The last round met rows of a newer build.
+    met_unreadable: bool,
 }
 
 /// Key texts by the key, and by the text that a delivery is signed with.
@@ -75,7 +77,8 @@ impl Deliverer {
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (results, recorder) = recorder::start(self.store.clone(), self.env.clock);
         let pace = Pace::new(self.settings.max_per_second);
-        let mut work = Work { slots: Slots::default(), pace, tasks: TaskTracker::new(), results };
+        let tasks = TaskTracker::new();
+        let mut work = Work { slots: Slots::default(), pace, tasks, results, met_unreadable: false };
         let (mut after, mut trouble) = (EndpointId(0), false);
         while !stop.is_cancelled() {
             match self.round(after, &mut work).await {
@@ -103,22 +106,41 @@ impl Deliverer {
 
     /// Begins as many posts as there are slots for, from an endpoint on. Returns the endpoint to go on after.
     async fn round(self: &Arc<Self>, mut after: EndpointId, work: &mut Work) -> Result<EndpointId, StoreError> {
+        let mut unreadable = 0;
         for _ in 0..MAX_READS_PER_ROUND {
             let (rooms, hold, now) = (work.slots.rooms(), self.settings.order_hold, (self.env.clock)());
             let read = move |tx: &mut Tx<'_>| {
                 webhooks::due(tx, after, ENDPOINTS_PER_READ, hold, now, |endpoint| rooms.of(endpoint))
             };
-            let (mut candidates, next) = self.store.read::<_, StoreError>(read).await?;
+            let Due { mut candidates, gone, unreadable: skipped, next } =
+                self.store.read::<_, StoreError>(read).await?;
+            unreadable += skipped;
             // Whoever comes first takes the last slots: not always the same.
             let turn = usize::from(self.env.roll()) % candidates.len().max(1);
             candidates.rotate_left(turn);
             self.begin(candidates, work).await?;
-            match next {
-                Some(next) => after = next,
-                None => return Ok(EndpointId(0)),
+            self.end_gone(gone).await?;
+            after = next.unwrap_or(EndpointId(0));
+            if next.is_none() {
+                break;
             }
         }
+        if unreadable > 0 && !work.met_unreadable {
+            warn!(unreadable, "deliveries of webhooks that a newer build wrote are left to it");
+        }
+        work.met_unreadable = unreadable > 0;
         Ok(after)
+    }
+
+    /// Ends deliveries that have nothing to post any more, a few in a round.
+    async fn end_gone(&self, mut gone: Vec<Claim>) -> Result<(), StoreError> {
+        gone.truncate(ROWS_PER_UNIT);
+        if gone.is_empty() {
+            return Ok(());
+        }
+        warn!(count = gone.len(), "webhooks are given up: their events are gone");
+        let now = (self.env.clock)();
+        self.store.write(move |tx| webhooks::end_gone(tx, &gone, now)).await
     }
 
     /// Claims what there are slots for, a few in one unit, and starts a task for each.

@@ -34,6 +34,8 @@ pub enum EndpointError {
     SwitchedOff,
     #[error("no such delivery")]
     NoDelivery,
+    #[error("the event of the delivery is gone")]
+    NoEvent,
     #[error("keys.master_key is not configured")]
     NoMasterKey,
     #[error(transparent)]
@@ -158,6 +160,7 @@ impl Endpoints {
             Replay::Due => Ok(()),
             Replay::Unknown => Err(EndpointError::NoDelivery),
             Replay::NoEndpoint => Err(EndpointError::SwitchedOff),
+            Replay::NoEvent => Err(EndpointError::NoEvent),
         }
     }
 

@@ -105,7 +105,7 @@ async fn settle(solver: &Solver, given: DepositAddress, there: Vec<Balance>) -> 
     let context = solver.context();
     let unit = move |tx: &mut Tx<'_>| {
         if there.iter().all(|balance| balance.units == Some(U256::ZERO)) {
-            let forgotten = deposit_addresses::forget(tx, &given)?;
+            let forgotten = deposit_addresses::forget(tx, &given, context.now)?;
             debug!(address = %given.address, forgotten, "the time of a deposit address is over");
             return Ok(());
         }

@@ -23,7 +23,7 @@ async fn money_at_a_forgotten_address_is_swept_by_the_key_that_was_kept() {
     let world = World::new().await;
     let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
     let old = given.clone();
-    assert!(world.unit(move |tx, _| Ok(deposit_addresses::forget(tx, &old)?)).await.unwrap());
+    assert!(world.unit(move |tx, _| Ok(deposit_addresses::forget(tx, &old, NOW)?)).await.unwrap());
     let (address, id) = (given.address, quote.id);
     let read = move |tx: &mut store::Tx<'_>| {
         let known = (deposit_addresses::find(tx, address)?, requests::find(tx, id)?.is_some());

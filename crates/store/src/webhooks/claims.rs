@@ -15,6 +15,9 @@ use super::{EndpointId, Posted};
 use crate::columns::unknown;
 use crate::{Row, StoreError, Tx};
 
+/// Rows of one endpoint that are passed over in one read because they cannot be posted.
+const MAX_PASSED_OVER: i64 = 64;
+
 /// A delivery that may be claimed.
 #[derive(Clone, Debug)]
 pub struct Candidate {
@@ -58,9 +61,20 @@ fn endpoints(tx: &mut Tx<'_>, after: EndpointId, now: Timestamp, most: i64) -> R
     .collect()
 }
 
+/// Deliveries of some endpoints that are due.
+#[derive(Clone, Debug, Default)]
+pub struct Due {
+    pub candidates: Vec<Candidate>,
+    /// Deliveries whose event is gone, to be ended by [`end_gone`].
+    pub gone: Vec<Claim>,
+    /// Rows that this build cannot read. They are left to the newer process that wrote them.
+    pub unreadable: usize,
+    /// The endpoint to go on after, None after the last.
+    pub next: Option<EndpointId>,
+}
+
 /// Deliveries to claim: of each endpoint after an id as many as `room` says, oldest first. An event waits for the
-/// earlier events of its request until `hold` after their first attempt. The second value is the endpoint to go on
-/// after, None after the last.
+/// earlier events of its request until `hold` after their first attempt. A row that cannot be posted holds up no other.
 pub fn due(
     tx: &mut Tx<'_>,
     after: EndpointId,
@@ -68,46 +82,71 @@ pub fn due(
     hold: Duration,
     now: Timestamp,
     room: impl Fn(EndpointId) -> i64,
-) -> Result<(Vec<Candidate>, Option<EndpointId>), StoreError> {
+) -> Result<Due, StoreError> {
     let endpoints = endpoints(tx, after, now, most_endpoints)?;
     let more = i64::try_from(endpoints.len()).is_ok_and(|count| count == most_endpoints);
-    let next = endpoints.last().copied().filter(|_| more);
+    let mut due = Due { next: endpoints.last().copied().filter(|_| more), ..Due::default() };
     let held_since = now.millis().saturating_sub(i64::try_from(hold.as_millis()).unwrap_or(i64::MAX));
-    let mut candidates = Vec::new();
     for endpoint in endpoints {
         let room = room(endpoint);
         if room <= 0 {
             continue;
         }
-        let rows = tx.rows(
-            "select d.delivery_id, d.claim, d.endpoint_id, w.name, w.key_id, w.sealed, d.text_hash, d.failed,
-             d.request_id, e.posted, d.ordinal, coalesce(e.at, d.created_at)
-             from webhook_delivery d join webhook_endpoint w on w.endpoint_id = d.endpoint_id
-             left join request_event e on e.sequence = d.event
-             where d.endpoint_id = $1 and d.state = 'due' and d.due_at <= $2 and w.enabled
-             and (d.claimed_by is null or d.claimed_until <= {now_ms}
-                  or not exists (select 1 from instance i
-                                 where i.instance_id = d.claimed_by and i.expires_at > {now_ms}))
-             and not exists (select 1 from webhook_delivery b where b.state = 'due' and b.request_id = d.request_id
-                             and b.endpoint_id = d.endpoint_id and b.ordinal < d.ordinal
-                             and (b.first_tried_at is null or b.first_tried_at > $3))
-             order by d.due_at, d.delivery_id limit $4",
-            &[endpoint.0.into(), now.into(), held_since.into(), room.into()],
-        )?;
-        for row in &rows {
-            candidates.push(candidate(row)?);
+        let mut found = of_endpoint(tx, endpoint, now, held_since, room)?;
+        if !found.gone.is_empty() || found.unreadable > 0 {
+            // They may have taken the places of others.
+            found = of_endpoint(tx, endpoint, now, held_since, room.saturating_add(MAX_PASSED_OVER))?;
         }
+        due.candidates.extend(found.candidates.into_iter().take(usize::try_from(room).unwrap_or_default()));
+        due.gone.extend(found.gone);
+        due.unreadable += found.unreadable;
     }
-    Ok((candidates, next))
+    Ok(due)
 }
 
-fn candidate(row: &Row) -> Result<Candidate, StoreError> {
+fn of_endpoint(
+    tx: &mut Tx<'_>,
+    endpoint: EndpointId,
+    now: Timestamp,
+    held_since: i64,
+    most: i64,
+) -> Result<Due, StoreError> {
+    let rows = tx.rows(
+        "select d.delivery_id, d.claim, d.endpoint_id, w.name, w.key_id, w.sealed, d.text_hash, d.failed,
+         d.request_id, e.posted, d.ordinal, coalesce(e.at, d.created_at)
+         from webhook_delivery d join webhook_endpoint w on w.endpoint_id = d.endpoint_id
+         left join request_event e on e.sequence = d.event
+         where d.endpoint_id = $1 and d.state = 'due' and d.due_at <= $2 and w.enabled
+         and (d.claimed_by is null or d.claimed_until <= {now_ms}
+              or not exists (select 1 from instance i
+                             where i.instance_id = d.claimed_by and i.expires_at > {now_ms}))
+         and not exists (select 1 from webhook_delivery b where b.state = 'due' and b.request_id = d.request_id
+                         and b.endpoint_id = d.endpoint_id and b.ordinal < d.ordinal
+                         and (b.first_tried_at is null or b.first_tried_at > $3))
+         order by d.due_at, d.delivery_id limit $4",
+        &[endpoint.0.into(), now.into(), held_since.into(), most.into()],
+    )?;
+    let mut due = Due::default();
+    for row in &rows {
+        match candidate(row) {
+            Ok(Some(candidate)) => due.candidates.push(candidate),
+            Ok(None) => due.gone.push(Claim { id: row.int(0)?, seen: row.int(1)? }),
+            // No statement has failed: the row has a format or a text that this build does not know.
+            Err(_) => due.unreadable += 1,
+        }
+    }
+    Ok(due)
+}
+
+/// None if its event is gone.
+fn candidate(row: &Row) -> Result<Option<Candidate>, StoreError> {
     let event = match (row.opt_request_id(8)?, Posted::from_column(row, 9)?) {
         (Some(request), Some(posted)) => Some((request, posted)),
         (None, None) => None,
-        _ => return Err(unknown(9, "the posted view of an event")),
+        (Some(_), None) => return Ok(None),
+        (None, Some(_)) => return Err(unknown(9, "the posted view of an event")),
     };
-    Ok(Candidate {
+    Ok(Some(Candidate {
         id: row.int(0)?,
         claim: row.int(1)?,
         endpoint: EndpointId(row.int(2)?),
@@ -119,7 +158,19 @@ fn candidate(row: &Row) -> Result<Candidate, StoreError> {
         event,
         ordinal: row.uint(10)?,
         at: row.time(11)?,
-    })
+    }))
+}
+
+/// Ends deliveries whose event is gone. Those that changed since they were seen are left out.
+pub fn end_gone(tx: &mut Tx<'_>, gone: &[Claim], now: Timestamp) -> Result<(), StoreError> {
+    for seen in gone {
+        tx.execute(
+            "update webhook_delivery set state = 'failed', ended_at = $3, ended_because = 'its event is gone',
+             claimed_by = null where delivery_id = $1 and claim = $2 and state = 'due'",
+            &[seen.id.into(), seen.seen.into(), now.into()],
+        )?;
+    }
+    Ok(())
 }
 
 /// The claim to make: a delivery as it was seen.

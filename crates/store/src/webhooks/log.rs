@@ -137,19 +137,25 @@ pub enum Replay {
     Unknown,
     /// Its endpoint is deleted or switched off.
     NoEndpoint,
+    /// Its event was deleted with its request: there is nothing to post.
+    NoEvent,
 }
 
 /// Makes a delivery due again, as if it had never been tried. Its id stays.
 pub fn replay(tx: &mut Tx<'_>, key: ApiKeyId, id: i64, now: Timestamp) -> Result<Replay, StoreError> {
     let row = tx.row(
-        "select w.endpoint_id from webhook_delivery d
+        "select w.endpoint_id, d.request_id, e.posted from webhook_delivery d
          left join webhook_endpoint w on w.endpoint_id = d.endpoint_id and w.enabled
+         left join request_event e on e.sequence = d.event
          where d.key_id = $1 and d.delivery_id = $2",
         &[key.to_string().into(), id.into()],
     )?;
     let Some(row) = row else { return Ok(Replay::Unknown) };
     if row.opt_int(0)?.is_none() {
         return Ok(Replay::NoEndpoint);
+    }
+    if row.opt_request_id(1)?.is_some() && row.opt_text(2)?.is_none() {
+        return Ok(Replay::NoEvent);
     }
     // One that is being posted is left to its process.
     tx.execute(
@@ -160,8 +166,8 @@ pub fn replay(tx: &mut Tx<'_>, key: ApiKeyId, id: i64, now: Timestamp) -> Result
     Ok(Replay::Due)
 }
 
-/// Makes failed deliveries since a time due again, the oldest first, at most 500 in one call. Returns their number and
-/// whether there may be more.
+/// Makes failed deliveries since a time due again, the oldest first, at most 500 in one call, but for those whose event
+/// is gone. Returns their number and whether there may be more.
 pub fn replay_failed(
     tx: &mut Tx<'_>,
     key: ApiKeyId,
@@ -174,6 +180,7 @@ pub fn replay_failed(
          ended_at = null, ended_because = null where delivery_id in
          (select d.delivery_id from webhook_delivery d
           join webhook_endpoint w on w.endpoint_id = d.endpoint_id and w.enabled
+          join request_event e on e.sequence = d.event and e.posted is not null
           where d.key_id = $1 and d.state = 'failed' and d.created_at >= $2 and d.request_id is not null
           and ($3 = '' or d.endpoint = $3) order by d.created_at, d.delivery_id limit $5)",
         &[

@@ -255,8 +255,21 @@ async fn an_address_that_was_never_paid_is_forgotten_with_its_request(database: 
         let old = deposit_addresses::forgettable(tx, CHAIN, after(4), 10)?;
         assert_eq!(old.iter().map(|given| given.address[0]).collect::<Vec<_>>(), [1, 2]);
         assert!(deposit_addresses::forgettable(tx, ChainId(2), after(4), 10)?.is_empty());
-        assert!(!deposit_addresses::forget(tx, &old[0])?, "something arrived");
-        assert!(deposit_addresses::forget(tx, &old[1])?);
+        // Both have a webhook under way.
+        for given in &old {
+            tx.execute(
+                "insert into webhook_delivery (endpoint_id, key_id, endpoint, event, request_id, ordinal, status,
+                 text_hash, state, due_at, created_at, queued_at)
+                 values (1, 'a key', 'default', 1, $1, 1, 'waiting', $1, 'due', 1, 1, 1)",
+                &[given.request.into()],
+            )?;
+        }
+        assert!(!deposit_addresses::forget(tx, &old[0], NOW)?, "something arrived");
+        assert!(deposit_addresses::forget(tx, &old[1], NOW)?);
+        let hooks = tx.rows("select state, ended_because from webhook_delivery order by delivery_id", &[])?;
+        let hooks: Vec<_> =
+            hooks.iter().map(|row| Ok((row.text(0)?, row.opt_text(1)?))).collect::<Result<_, StoreError>>()?;
+        assert_eq!(hooks, [("due", None), ("failed", Some("its event is gone"))]);
         assert!(deposit_addresses::forgettable(tx, CHAIN, after(4), 10)?.is_empty(), "each is asked about once");
         assert!(deposit_addresses::find(tx, Address::repeat_byte(1))?.is_some());
         assert!(deposit_addresses::find(tx, Address::repeat_byte(2))?.is_none());
@@ -280,7 +293,7 @@ async fn a_forgotten_address_is_remembered_as_it_was(database: Database) -> anyh
             let (_, given) = address(n, currency);
             assert_eq!(deposit_addresses::forgotten(tx, given.address)?, None);
             assert!(deposit_addresses::remember(tx, given.address, ends, NOW)?.is_none(), "it is known");
-            assert!(deposit_addresses::forget(tx, &given)?);
+            assert!(deposit_addresses::forget(tx, &given, NOW)?);
             assert_eq!(deposit_addresses::find(tx, given.address)?, None);
             assert_eq!(deposit_addresses::forgotten(tx, given.address)?, Some(given.clone()), "with its derivation");
             // The body of these requests is no quote, and cannot be read.

@@ -167,8 +167,8 @@ async fn a_claim_of_a_dead_process_is_taken_over(world: World) -> Result<()> {
     world.publish(order, State::Pending).await?;
     // A process that nobody has heard of claims it for an hour and is never heard of again.
     let now = clock();
-    let candidates =
-        world.store.read(move |tx| webhooks::due(tx, EndpointId(0), 10, Duration::from_secs(60), now, |_| 10)).await?.0;
+    let due = move |tx: &mut store::Tx<'_>| webhooks::due(tx, EndpointId(0), 10, Duration::from_secs(60), now, |_| 10);
+    let candidates = world.store.read(due).await?.candidates;
     ensure!(candidates.len() == 1);
     let claims = [Claim { id: candidates[0].id, seen: candidates[0].claim }];
     let claim = move |tx: &mut store::Tx<'_>| webhooks::claim(tx, &claims, "dead", Duration::from_secs(3_600), now);

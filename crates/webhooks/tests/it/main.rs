@@ -5,6 +5,7 @@
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
 mod delivery;
+mod gone;
 mod hostile;
 mod log;
 mod receiver;
