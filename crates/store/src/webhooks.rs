@@ -18,7 +18,7 @@ use domain::webhook::{EndpointName, StatusFilter};
 use crate::columns::unknown;
 use crate::{Row, StoreError, Tx, Value};
 
-pub use claims::{Candidate, Claim, Claimed, Done, Due, claim, due, end_gone, record};
+pub use claims::{Candidate, Claim, Claimed, Done, Due, SwitchOff, claim, due, end_gone, record};
 pub use log::{Attempt, Filter, Logged, Replay, list, replay, replay_failed, test};
 pub use posted::{Posted, PostedAddress};
 pub use publish::publish;

@@ -13,7 +13,7 @@ use domain::webhook::{AfterAttempt, Answer};
 use metrics::{counter, histogram};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use store::sealing::MasterKey;
-use store::webhooks::{self, Candidate, Claim, Claimed, Done, Due, EndpointId, SigningText};
+use store::webhooks::{self, Candidate, Claim, Claimed, Done, Due, EndpointId, SigningText, SwitchOff};
 use store::{Store, StoreError, Tx};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -211,7 +211,7 @@ impl Deliverer {
         let after = self.settings.retries.after(answer, candidate.failed, is_test, now, self.env.roll());
         measure(answer, after, &reply);
         if answer == Answer::Gone {
-            info!(key.id = %candidate.key, endpoint = %candidate.endpoint_name, "{GONE}: the endpoint is switched off");
+            info!(key.id = %candidate.key, endpoint = %candidate.endpoint_name, "{GONE}: this target is switched off");
         }
         let done = Done {
             claimed,
@@ -221,7 +221,7 @@ impl Deliverer {
             error: reply.error,
             body: reply.body,
             after,
-            switch_off: (answer == Answer::Gone).then_some(GONE),
+            switch_off: (answer == Answer::Gone).then_some(SwitchOff { because: GONE, seen: candidate.sealed }),
         };
         // The recorder lives for as long as there is a sender.
         let _ = results.send((done, slot)).await;

@@ -228,12 +228,29 @@ pub struct Done {
     /// The start of the answer's body.
     pub body: Option<String>,
     pub after: AfterAttempt,
-    /// The reason to switch the endpoint off.
-    pub switch_off: Option<&'static str>,
+    pub switch_off: Option<SwitchOff>,
+}
+
+/// The receiver's word that its endpoint is to be switched off.
+#[derive(Clone, Debug)]
+pub struct SwitchOff {
+    pub because: &'static str,
+    /// The sealed target that was posted to: another one has not said so.
+    pub seen: Vec<u8>,
+}
+
+/// True if the owner has changed an endpoint, which is on, since its target was seen.
+fn is_changed(tx: &mut Tx<'_>, endpoint: EndpointId, seen: &[u8]) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from webhook_endpoint where endpoint_id = $1 and enabled and sealed <> $2",
+        &[endpoint.0.into(), seen.into()],
+    )?;
+    Ok(row.is_some())
 }
 
 /// Completes an attempt and moves its delivery, unless another process has claimed it meanwhile. Recording it again
-/// changes nothing.
+/// changes nothing. Where the endpoint was to be switched off and its owner has changed it meanwhile, it stays on and the
+/// delivery goes to its new target.
 pub fn record(tx: &mut Tx<'_>, done: &Done, now: Timestamp) -> Result<(), StoreError> {
     let duration = i64::try_from(done.duration.as_millis()).unwrap_or(i64::MAX);
     tx.execute(
@@ -246,8 +263,14 @@ pub fn record(tx: &mut Tx<'_>, done: &Done, now: Timestamp) -> Result<(), StoreE
             done.body.clone().into(),
         ],
     )?;
+    let changed = match &done.switch_off {
+        Some(off) => is_changed(tx, done.endpoint, &off.seen)?,
+        None => false,
+    };
+    let switch_off = done.switch_off.as_ref().filter(|_| !changed).map(|off| off.because);
     let (id, claim) = (done.claimed.id.into(), done.claimed.claim.into());
-    let moved = match done.after {
+    let after = if changed { AfterAttempt::Again { at: now } } else { done.after };
+    let moved = match after {
         AfterAttempt::Delivered => tx.execute(
             "update webhook_delivery set state = 'delivered', ended_at = $3, claimed_by = null
              where delivery_id = $1 and claim = $2 and claimed_by is not null and state = 'due'",
@@ -262,10 +285,10 @@ pub fn record(tx: &mut Tx<'_>, done: &Done, now: Timestamp) -> Result<(), StoreE
             "update webhook_delivery set failed = failed + 1, state = 'failed', ended_at = $3, ended_because = $4,
              claimed_by = null
              where delivery_id = $1 and claim = $2 and claimed_by is not null and state = 'due'",
-            &[id, claim, now.into(), done.switch_off.unwrap_or("every attempt failed").into()],
+            &[id, claim, now.into(), switch_off.unwrap_or("every attempt failed").into()],
         )?,
     };
-    if let Some(why) = done.switch_off.filter(|_| moved > 0) {
+    if let Some(why) = switch_off.filter(|_| moved > 0) {
         tx.execute(
             "update webhook_endpoint set enabled = $2, disabled_because = $3, updated_at = $4
              where endpoint_id = $1 and enabled",

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use domain::request::State;
 use domain::webhook::{DeliveryState, Retries};
 use store::StoreError;
-use store::webhooks::{self, Claim, EndpointId, Filter};
+use store::webhooks::{self, Claim, EndpointId, Filter, SwitchOff};
 
 use crate::receiver::Receiver;
 use crate::world::{KEY, World, clock, eventually, hasty, on_both_engines, text};
@@ -22,6 +22,7 @@ on_both_engines! {
     a_dead_endpoint_delays_nobody_else
     a_claim_of_a_dead_process_is_taken_over
     a_receiver_that_is_gone_is_switched_off
+    an_endpoint_that_was_changed_meanwhile_stays_on
     a_filter_and_an_end_of_the_endpoint_are_obeyed
 }
 
@@ -190,7 +191,7 @@ async fn a_claim_of_a_dead_process_is_taken_over(world: World) -> Result<()> {
         error: None,
         body: None,
         after: domain::webhook::AfterAttempt::GivenUp,
-        switch_off: Some("late"),
+        switch_off: Some(SwitchOff { because: "late", seen: candidates[0].sealed.clone() }),
     };
     world.store.write(move |tx| webhooks::record(tx, &done, now)).await?;
     let log = world.log(Filter::default()).await?;
@@ -215,6 +216,39 @@ async fn a_receiver_that_is_gone_is_switched_off(world: World) -> Result<()> {
     ensure!(log.len() == 1 && log[0].state == DeliveryState::Failed && log[0].attempts.len() == 1, "{log:?}");
     process.stop().await?;
     ensure!(receiver.count() == 1);
+    Ok(())
+}
+
+async fn an_endpoint_that_was_changed_meanwhile_stays_on(world: World) -> Result<()> {
+    let receiver = Receiver::good().await;
+    world.endpoint("default", "http://127.0.0.1:9/").await?;
+    let order = world.request(1).await?;
+    world.publish(order, State::Pending).await?;
+    let now = clock();
+    let due = move |tx: &mut store::Tx<'_>| webhooks::due(tx, EndpointId(0), 10, Duration::from_secs(60), now, |_| 10);
+    let seen = world.store.read(due).await?.candidates.remove(0);
+    let claims = [Claim { id: seen.id, seen: seen.claim }];
+    let claim = move |tx: &mut store::Tx<'_>| webhooks::claim(tx, &claims, "x", Duration::from_secs(3_600), now);
+    let claimed = world.store.write(claim).await?;
+    // While the old target answers, the owner sets another one.
+    world.endpoint("default", &receiver.url).await?;
+    let done = webhooks::Done {
+        claimed: claimed[0],
+        endpoint: seen.endpoint,
+        duration: Duration::from_secs(1),
+        code: Some(410),
+        error: None,
+        body: None,
+        after: domain::webhook::AfterAttempt::GivenUp,
+        switch_off: Some(SwitchOff { because: "gone", seen: seen.sealed }),
+    };
+    world.store.write(move |tx| webhooks::record(tx, &done, now)).await?;
+    ensure!(world.endpoints.list(KEY).await?[0].enabled);
+    let process = world.deliver("a", hasty()).await?;
+    eventually("it arrives at the new target", async || Ok(receiver.count() >= 1)).await?;
+    process.stop().await?;
+    let log = world.log(Filter::default()).await?;
+    ensure!(log.len() == 1 && log[0].state == DeliveryState::Delivered && log[0].attempts.len() == 2, "{log:?}");
     Ok(())
 }
 
