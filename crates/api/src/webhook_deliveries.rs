@@ -198,7 +198,7 @@ pub(crate) async fn list(
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WebhookReplay)]
 pub(crate) struct ReplayResponse {
-    /// Deliveries that are due again.
+    /// Deliveries that are due again. One that is being posted is not among them.
     replayed: u64,
     /// True if another call finds more.
     more: bool,
@@ -211,7 +211,7 @@ pub(crate) struct ReplayResponse {
     security(("apiKey" = []), ("bearer" = [])),
     params(("deliveryId" = String, Path, description = "Id of the delivery")),
     responses(
-        (status = 200, description = "It is due again", body = ReplayResponse),
+        (status = 200, description = "It is due again, or is being posted", body = ReplayResponse),
         (status = 400, description = "Not an id", body = ErrorBody),
         (status = 401, description = "An API key is required", body = ErrorBody),
         (status = 404, description = "The key has no such delivery", body = ErrorBody),
@@ -219,8 +219,8 @@ pub(crate) struct ReplayResponse {
     )
 )]
 pub(crate) async fn replay(app: State<App>, Keyed(key): Keyed, ApiPath(text): ApiPath) -> ApiResult<ReplayResponse> {
-    app.webhooks.replay(key.id, delivery_id("deliveryId", &text)?).await?;
-    Ok(Json(ReplayResponse { replayed: 1, more: false }))
+    let replayed = app.webhooks.replay(key.id, delivery_id("deliveryId", &text)?).await?;
+    Ok(Json(ReplayResponse { replayed, more: false }))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

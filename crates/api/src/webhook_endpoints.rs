@@ -107,6 +107,7 @@ impl From<EndpointError> for ApiError {
             EndpointError::TooMany => {
                 Self::Parameter { field: "name", problem: "the key has as many endpoints as it may have".to_owned() }
             }
+            EndpointError::KeyEnded => Self::WrongKey,
             EndpointError::NotFound => Self::NotFound("no such webhook endpoint"),
             EndpointError::NoDelivery => Self::NotFound("no such webhook delivery"),
             EndpointError::SwitchedOff => Self::Conflict("the webhook endpoint is switched off or deleted"),

@@ -96,25 +96,38 @@ pub fn endpoints(tx: &mut Tx<'_>, key: ApiKeyId) -> Result<Vec<Endpoint>, StoreE
     tx.rows(sql, &[key.to_string().into(), MAX_ENDPOINTS.into()])?.iter().map(from_row).collect()
 }
 
-/// Creates or changes an endpoint. None if the key has as many as it may have, or has ended. The owner's word replaces
-/// the reason for which it was switched off.
+/// The answer to a change of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Put {
+    Stored(Endpoint),
+    /// The key has as many endpoints as it may have.
+    TooMany,
+    /// The key is revoked.
+    KeyEnded,
+}
+
+/// Creates or changes an endpoint. The owner's word replaces the reason for which it was switched off.
 pub fn put(
     tx: &mut Tx<'_>,
     key: ApiKeyId,
     name: &EndpointName,
     settings: &Settings,
     now: Timestamp,
-) -> Result<Option<Endpoint>, StoreError> {
+) -> Result<Put, StoreError> {
+    let good = tx.row("select 1 from api_key where key_id = $1 and revoked_at is null", &[key.to_string().into()])?;
+    if good.is_none() {
+        return Ok(Put::KeyEnded);
+    }
     let others = tx.row(
         "select count(*) from webhook_endpoint where key_id = $1 and name <> $2",
         &[key.to_string().into(), name.as_str().into()],
     )?;
     if others.ok_or(StoreError::ManyRows(0))?.int(0)? >= MAX_ENDPOINTS {
-        return Ok(None);
+        return Ok(Put::TooMany);
     }
     let sql = concat!(
         "insert into webhook_endpoint (key_id, name, enabled, statuses, sealed, created_at, updated_at)
-         select key_id, $2, $3, $4, $5, $6, $6 from api_key where key_id = $1 and revoked_at is null
+         values ($1, $2, $3, $4, $5, $6, $6)
          on conflict (key_id, name) do update set enabled = excluded.enabled, statuses = excluded.statuses,
          sealed = excluded.sealed, disabled_because = null, updated_at = excluded.updated_at
          returning ",
@@ -131,7 +144,7 @@ pub fn put(
             now.into(),
         ],
     )?;
-    row.as_ref().map(from_row).transpose()
+    Ok(Put::Stored(from_row(&row.ok_or(StoreError::ManyRows(0))?)?))
 }
 
 /// Deletes an endpoint. Its deliveries that are due are given up by [`drop_ended`], in small batches. True if there was

@@ -6,7 +6,7 @@ use domain::api_key::ApiKeyId;
 use domain::time::Timestamp;
 use domain::webhook::{EndpointName, Status, StatusFilter};
 use store::sealing::{MasterKey, SealError};
-use store::webhooks::{self, Endpoint, Filter, Logged, Replay};
+use store::webhooks::{self, Endpoint, Filter, Logged, Put, Replay};
 use store::{Store, StoreError, Tx};
 
 use crate::address::Policy;
@@ -28,6 +28,8 @@ pub enum EndpointError {
     Target(#[from] TargetError),
     #[error("a key has at most {} endpoints", webhooks::MAX_ENDPOINTS)]
     TooMany,
+    #[error("the key is revoked")]
+    KeyEnded,
     #[error("no such endpoint")]
     NotFound,
     #[error("the endpoint is switched off")]
@@ -127,8 +129,11 @@ impl Endpoints {
             sealed: target.seal(key, name, master, nonce)?,
         };
         let (stored_name, now) = (name.clone(), (self.env.clock)());
-        let put = self.store.write(move |tx| webhooks::put(tx, key, &stored_name, &settings, now)).await?;
-        self.view(put.ok_or(EndpointError::TooMany)?)
+        match self.store.write(move |tx| webhooks::put(tx, key, &stored_name, &settings, now)).await? {
+            Put::Stored(endpoint) => self.view(endpoint),
+            Put::TooMany => Err(EndpointError::TooMany),
+            Put::KeyEnded => Err(EndpointError::KeyEnded),
+        }
     }
 
     pub async fn delete(&self, key: ApiKeyId, name: &EndpointName) -> Result<(), EndpointError> {
@@ -153,11 +158,13 @@ impl Endpoints {
         Ok(self.store.read(move |tx| webhooks::list(tx, key, &filter, most)).await?)
     }
 
-    /// Delivers again, under the same id.
-    pub async fn replay(&self, key: ApiKeyId, delivery: i64) -> Result<(), EndpointError> {
+    /// Delivers again, under the same id. Returns the number of deliveries that are due again: none while this one is
+    /// being posted.
+    pub async fn replay(&self, key: ApiKeyId, delivery: i64) -> Result<u64, EndpointError> {
         let now = (self.env.clock)();
         match self.store.write(move |tx| webhooks::replay(tx, key, delivery, now)).await? {
-            Replay::Due => Ok(()),
+            Replay::Due => Ok(1),
+            Replay::UnderWay => Ok(0),
             Replay::Unknown => Err(EndpointError::NoDelivery),
             Replay::NoEndpoint => Err(EndpointError::SwitchedOff),
             Replay::NoEvent => Err(EndpointError::NoEvent),

@@ -133,6 +133,8 @@ fn attempts(tx: &mut Tx<'_>, delivery: i64) -> Result<Vec<Attempt>, StoreError> 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
     Due,
+    /// It is being posted, and is left to the process that does so.
+    UnderWay,
     /// No such delivery of the key.
     Unknown,
     /// Its endpoint is deleted or switched off.
@@ -157,13 +159,12 @@ pub fn replay(tx: &mut Tx<'_>, key: ApiKeyId, id: i64, now: Timestamp) -> Result
     if row.opt_request_id(1)?.is_some() && row.opt_text(2)?.is_none() {
         return Ok(Replay::NoEvent);
     }
-    // One that is being posted is left to its process.
-    tx.execute(
+    let changed = tx.execute(
         "update webhook_delivery set state = 'due', failed = 0, due_at = $2, queued_at = $2, first_tried_at = null,
          ended_at = null, ended_because = null where delivery_id = $1 and claimed_by is null",
         &[id.into(), now.into()],
     )?;
-    Ok(Replay::Due)
+    Ok(if changed > 0 { Replay::Due } else { Replay::UnderWay })
 }
 
 /// Makes failed deliveries since a time due again, the oldest first, at most 500 in one call, but for those whose event

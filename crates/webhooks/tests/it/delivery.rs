@@ -175,6 +175,8 @@ async fn a_claim_of_a_dead_process_is_taken_over(world: World) -> Result<()> {
     let claim = move |tx: &mut store::Tx<'_>| webhooks::claim(tx, &claims, "dead", Duration::from_secs(3_600), now);
     let claimed = world.store.write(claim).await?;
     ensure!(claimed.len() == 1);
+    // One that is being posted is not made due again.
+    ensure!(world.endpoints.replay(KEY, candidates[0].id).await? == 0);
     // Whoever saw it before cannot claim it any more.
     let again = move |tx: &mut store::Tx<'_>| webhooks::claim(tx, &claims, "b", Duration::from_secs(3_600), now);
     ensure!(world.store.write(again).await?.is_empty());

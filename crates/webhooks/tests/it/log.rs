@@ -63,7 +63,7 @@ async fn failed_deliveries_are_replayed_under_their_id(world: World) -> Result<(
     let delivered = Filter { state: Some(DeliveryState::Delivered), ..Filter::default() };
     eventually("both are delivered", async || Ok(world.log(delivered.clone()).await?.len() == 2)).await?;
     // One that was delivered may be asked for again.
-    world.endpoints.replay(KEY, ids[0]).await?;
+    ensure!(world.endpoints.replay(KEY, ids[0]).await? == 1);
     eventually("it comes again", async || Ok(receiver.count() == 25)).await?;
     process.stop().await?;
     let replayed = receiver.received();
@@ -140,5 +140,10 @@ async fn endpoints_are_kept_secret_and_bounded(world: World) -> Result<()> {
     world.endpoints.delete(KEY, &name).await?;
     ensure!(matches!(world.endpoints.delete(KEY, &name).await, Err(EndpointError::NotFound)));
     ensure!(matches!(world.endpoints.put(KEY, &name, Change::default()).await, Err(EndpointError::Target(_))));
+    // A key that has ended is told from one that has enough.
+    let now = clock();
+    world.store.write(move |tx| store::keys::revoke(tx, KEY, now)).await?;
+    let change = Change { url: Some("https://example.com".to_owned()), ..Change::default() };
+    ensure!(matches!(world.endpoints.put(KEY, &name, change).await, Err(EndpointError::KeyEnded)));
     Ok(())
 }
