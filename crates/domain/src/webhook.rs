@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::request::State;
 use crate::time::Timestamp;
 
-/// A public status as receivers see it. `depositing` is posted once deposits can be made through the API.
+/// A public status as receivers see it. `depositing` is a signed deposit that one of our relayers sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Status {
     Waiting,
@@ -256,11 +256,19 @@ mod tests {
         use State::*;
         for (before, after, posted) in [
             (Waiting, Waiting, false),
+            (Waiting, Depositing, true),
             (Waiting, Pending, true),
             (Waiting, Submitted, true),
             (Waiting, Refunding, true),
             (Waiting, Success, true),
             (Waiting, Failed, true),
+            (Depositing, Depositing, false),
+            (Depositing, Waiting, true),
+            (Depositing, Pending, true),
+            (Depositing, Submitted, true),
+            (Depositing, Refunding, true),
+            (Depositing, Success, true),
+            (Depositing, Failed, true),
             (Pending, Submitted, true),
             (Pending, Refunding, false),
             (Pending, Waiting, true),

@@ -33,7 +33,7 @@ fn usdc(harness: &Harness) -> Address {
 }
 
 /// The body of a quote of ten dollars at an address.
-fn body(harness: &Harness, recipient: Address, changes: Value) -> Value {
+pub fn body(harness: &Harness, recipient: Address, changes: Value) -> Value {
     let there = harness.chain("optimism").token("USDC").address;
     let mut body =
         ask(new_account().address, recipient, (BASE, usdc(harness)), (OPTIMISM, there), U256::from(10 * USDC));
@@ -44,14 +44,14 @@ fn body(harness: &Harness, recipient: Address, changes: Value) -> Value {
     body
 }
 
-fn address(quote: &Value) -> Result<Address> {
+pub fn address(quote: &Value) -> Result<Address> {
     let step = &quote["steps"][0];
     ensure!(step["id"] == "deposit" && quote["steps"].as_array().is_some_and(|steps| steps.len() == 1), "{quote}");
     Ok(step["depositAddress"].as_str().context("a deposit address")?.parse()?)
 }
 
 /// Sends so many units of USDC to an address, as a wallet or an exchange would.
-async fn pay(chain: &Chain, from: &Account, to: Address, units: u64) -> Result<B256> {
+pub async fn pay(chain: &Chain, from: &Account, to: Address, units: u64) -> Result<B256> {
     pay_in("USDC", chain, from, to, units).await
 }
 

@@ -56,7 +56,7 @@ async fn user_of(chain: &Chain, symbol: &str, units: u64) -> Result<Account> {
 }
 
 /// The body of a gasless quote of so many dollars from Base to Optimism's USDC.
-fn body(harness: &Harness, user: Address, recipient: Address, symbol: &str, dollars: u64) -> Value {
+pub fn body(harness: &Harness, user: Address, recipient: Address, symbol: &str, dollars: u64) -> Value {
     let (from, to) = (harness.chain("base").token(symbol).address, harness.chain("optimism").token("USDC").address);
     let mut body = ask(user, recipient, (BASE, from), (OPTIMISM, to), U256::from(dollars * DOLLAR));
     body["usePermit"] = json!(true);
@@ -64,7 +64,7 @@ fn body(harness: &Harness, user: Address, recipient: Address, symbol: &str, doll
 }
 
 /// The signature step of a quote.
-fn step<'a>(quote: &'a Value, id: &str) -> Result<&'a Value> {
+pub fn step<'a>(quote: &'a Value, id: &str) -> Result<&'a Value> {
     let step = quote["steps"].as_array().and_then(|steps| steps.last()).context("a step")?;
     ensure!(step["id"] == id && step["kind"] == "signature", "{quote}");
     Ok(step)
@@ -89,7 +89,7 @@ async fn refused(harness: &Harness, step: &Value, signature: &str, code: &str) -
     Ok(())
 }
 
-async fn accepted(harness: &Harness, step: &Value, by: &Account) -> Result<()> {
+pub async fn accepted(harness: &Harness, step: &Value, by: &Account) -> Result<()> {
     let (status, answer) = post(harness, step, &sign_permit(by, step)?).await?;
     ensure!(status == 200 && answer.get("steps").is_none(), "{status} {answer}");
     Ok(())

@@ -1,5 +1,7 @@
 //! Every path of a request tells exactly its sequence, in order, and no more.
 
+mod without_gas;
+
 use std::sync::Mutex;
 
 use alloy::primitives::{Address, U256, hex};
@@ -43,6 +45,9 @@ impl Story {
     async fn told_to_the_end() -> Result<Self> {
         let harness = Harness::isolated(|config: &mut Config| {
             config.screening.custodial = Some(CUSTODIAL.into());
+            let base = config.chains.iter_mut().find(|chain| chain.id == BASE).expect("the network has it");
+            // Others are mined before our relays.
+            base.tip_gwei = "0.0001".to_owned();
             let arbitrum = config.chains.iter_mut().find(|chain| chain.id == ARBITRUM);
             let arbitrum = arbitrum.expect("the network has it");
             // Long enough for a deposit to be taken away before it counts, however slow the machine.
@@ -293,6 +298,10 @@ impl Story {
         self.same_chain().await?;
         self.same_chain_reverted().await?;
         self.fast_filled().await?;
+        self.gasless().await?;
+        self.gasless_on_one_chain().await?;
+        self.relay_lost().await?;
+        self.paid_at_an_address().await?;
         self.second_deposit(&announced).await?;
         self.logged(request_id(&announced)).await
     }
