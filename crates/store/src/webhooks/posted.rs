@@ -62,8 +62,8 @@ struct PostedRow {
 }
 
 impl Posted {
-    /// The view of a request that the unit has locked and moved.
-    pub(super) fn of(tx: &mut Tx<'_>, request: &Request) -> Result<Self, StoreError> {
+    /// The view of a request that the unit has locked and moved, with the details that its row has now.
+    pub(super) fn of(tx: &mut Tx<'_>, request: &Request, details: Option<&str>) -> Result<Self, StoreError> {
         let hashes = match request.state {
             // Nothing is paid yet: the fill is decided later in this unit.
             State::Waiting | State::Depositing | State::Pending | State::Refunding => {
@@ -87,7 +87,7 @@ impl Posted {
             origin: ask.origin.chain,
             destination: ask.destination.chain,
             referrer: ask.referrer.clone(),
-            details: request.details.clone().filter(|_| status != Status::Success),
+            details: details.filter(|_| status != Status::Success).map(str::to_owned),
             fail_reason: request.fail_reason.map(|reason| reason.as_str().to_owned()),
             refund_fail_reason: request.refund_fail_reason.map(|reason| reason.as_str().to_owned()),
         })

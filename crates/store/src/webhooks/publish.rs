@@ -30,13 +30,14 @@ pub fn publish(
         return events::append(tx, request.id, request.state, rule, figures, now);
     }
     // The number comes from the request's own row, which this unit holds: counting event rows would make units of
-    // neighbouring requests conflict on Postgres.
-    let numbered = tx.row(
-        "update request set posted_events = posted_events + 1 where request_id = $1 returning posted_events",
+    // neighbouring requests conflict on Postgres. The details too: the unit may have set them since it read the request.
+    let row = tx.row(
+        "update request set posted_events = posted_events + 1 where request_id = $1 returning posted_events, details",
         &[request.id.into()],
     )?;
-    let ordinal = numbered.ok_or(StoreError::ManyRows(0))?.int(0)?;
-    let posted = Posted::of(tx, request)?;
+    let row = row.ok_or(StoreError::ManyRows(0))?;
+    let ordinal = row.int(0)?;
+    let posted = Posted::of(tx, request, row.opt_text(1)?)?;
     let event = tx.row(
         "insert into request_event (request_id, state, rule, figures, at, posted, ordinal)
          values ($1, $2, $3, $4, $5, $6, $7) returning sequence",

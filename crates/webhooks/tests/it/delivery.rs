@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use domain::request::State;
 use domain::webhook::{DeliveryState, Retries};
 use store::StoreError;
+use store::requests::{self, Request};
 use store::webhooks::{self, Claim, EndpointId, Filter, SwitchOff};
 
 use crate::receiver::Receiver;
@@ -16,6 +17,7 @@ use crate::world::{KEY, World, clock, eventually, hasty, on_both_engines, text};
 
 on_both_engines! {
     events_arrive_signed_numbered_and_in_order
+    details_that_the_unit_has_set_are_told
     a_receiver_that_fails_ten_times_gets_the_event_and_eleven_times_not
     a_later_event_waits_while_an_earlier_one_is_retried
     a_later_event_goes_ahead_when_the_hold_is_over
@@ -54,6 +56,25 @@ async fn events_arrive_signed_numbered_and_in_order(world: World) -> Result<()> 
     }
     let expected: Vec<_> = (1..).zip(["pending", "submitted", "success"].map(str::to_owned)).collect();
     ensure!(by_request.len() == 2 && by_request.values().all(|told| *told == expected), "{by_request:?}");
+    Ok(())
+}
+
+async fn details_that_the_unit_has_set_are_told(world: World) -> Result<()> {
+    let receiver = Receiver::good().await;
+    world.endpoint("default", &receiver.url).await?;
+    let (order, now) = (world.request(1).await?, clock());
+    let unit = move |tx: &mut store::Tx<'_>| {
+        let request = requests::lock_order(tx, order)?.ok_or(StoreError::ManyRows(0))?;
+        // As a failed transaction does it: the details first, then the step of the request that was read before.
+        requests::set_details(tx, request.id, "it reverted")?;
+        webhooks::publish(tx, &Request { state: State::Failed, ..request }, "a-rule", &serde_json::Value::Null, now)
+    };
+    world.store.write::<_, StoreError>(unit).await?;
+    let process = world.deliver("a", hasty()).await?;
+    eventually("it arrives", async || Ok(receiver.count() >= 1)).await?;
+    process.stop().await?;
+    let body = receiver.received()[0].json();
+    ensure!(body["data"]["details"] == "it reverted" && body["data"]["status"] == "failure", "{body}");
     Ok(())
 }
 
