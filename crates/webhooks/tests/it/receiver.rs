@@ -6,12 +6,14 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use serde_json::Value;
 
 #[derive(Clone, Debug)]
 pub struct Received {
     pub at: Instant,
+    /// Of the URL: it tells endpoints apart.
+    pub path: String,
     pub headers: HeaderMap,
     pub body: Bytes,
 }
@@ -72,8 +74,13 @@ impl Receiver {
     }
 }
 
-async fn receive(State(inner): State<Arc<Inner>>, headers: HeaderMap, body: Bytes) -> (StatusCode, &'static str) {
-    let it = Received { at: Instant::now(), headers, body };
+async fn receive(
+    State(inner): State<Arc<Inner>>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> (StatusCode, &'static str) {
+    let it = Received { at: Instant::now(), path: uri.path().to_owned(), headers, body };
     let mut received = inner.received.lock().unwrap();
     let code = (inner.answer)(received.len(), &it);
     received.push(it);
