@@ -33,8 +33,6 @@ const BUSY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_PAGES: usize = 64;
 /// Transfers that one round reads by their hash. The rest have their turn in the next.
 const MAX_READS_PER_ROUND: usize = 64;
-/// Time after which a transfer that is listed and not shown no longer holds up the cursor: a person is told.
-const MISSING_TIMEOUT_SECS: u64 = 3_600;
 const KEPT_SECONDS: u64 = 7_200;
 
 /// Follows the venue until told to stop. After an error it waits and goes on from the same cursor.
@@ -234,10 +232,11 @@ async fn apply_transfers(
             taken => taken?,
         };
         if taken {
+            venue.missed.read(it.hash);
             took = true;
             continue;
         }
-        if head.time.saturating_sub(secs) > MISSING_TIMEOUT_SECS {
+        if venue.missed.is_given_up(it.hash, head.time) {
             let what = format!("the venue lists transfer {} into our account and does not show it", it.hash);
             handle.health.alarms.raise(Alarm::DepositDoubtful, what);
             continue;

@@ -13,7 +13,7 @@ use store::payments::{Fees, PaymentRow};
 use venue::{ApiKey, AuthToken, Client, Digest, Expiry, Fee, KeyIndex, Nonce, SignedTransfer, TokenClaims, Transfer};
 
 use crate::error::SolverError;
-use crate::handle::venue_hints::{Disputes, VenueHints};
+use crate::handle::venue_hints::{Disputes, Missed, VenueHints};
 
 /// The life of an attempt on the venue's clock: a second less than ten minutes, as the venue's own signer gives it.
 const ATTEMPT_LIFETIME_MILLIS: u64 = 599_000;
@@ -49,6 +49,8 @@ pub struct VenueChain {
     pub disputes: Disputes,
     /// Payments that failed and that the venue no longer shows as failed.
     pub doubtful_voids: Disputes,
+    /// Transfers into the account that are listed and could not be read.
+    pub missed: Missed,
 }
 
 /// The venue's fees, in units of USDC, as the operator states them.
@@ -84,6 +86,7 @@ impl VenueChain {
             hints: VenueHints::default(),
             disputes: Disputes::default(),
             doubtful_voids: Disputes::default(),
+            missed: Missed::default(),
         }
     }
 

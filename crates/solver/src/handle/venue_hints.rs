@@ -19,6 +19,10 @@ const TRIES: u32 = 12;
 const FIRST_DISPUTE_PAUSE_SECS: u64 = 10;
 const MAX_DISPUTE_PAUSE_SECS: u64 = 300;
 const MAX_DISPUTES: usize = 1_024;
+/// Time that a transfer which is listed and not shown may hold up the cursor: a person is told after it.
+const MISSING_TIMEOUT_SECS: u64 = 3_600;
+/// Transfers that are missed at once. One more takes the place of the one that was missed first.
+const MAX_MISSED: usize = 1_024;
 
 #[derive(Debug, Default)]
 pub struct VenueHints {
@@ -124,6 +128,28 @@ impl Disputes {
     }
 }
 
+/// Transfers that the venue lists and could not be read, and the second in which each was missed first. A transfer's own
+/// time says nothing about that: after a downtime of ours all of them are old.
+#[derive(Debug, Default)]
+pub struct Missed(Mutex<BTreeMap<Digest, u64>>);
+
+impl Missed {
+    /// Notes that a transfer could not be read. True once that has been so for too long to wait for it any more.
+    pub(crate) fn is_given_up(&self, hash: Digest, now_secs: u64) -> bool {
+        let mut missed = lock(&self.0);
+        if missed.len() >= MAX_MISSED && !missed.contains_key(&hash) {
+            let first = missed.iter().min_by_key(|(_, since)| **since).map(|(hash, _)| *hash);
+            first.map(|hash| missed.remove(&hash));
+        }
+        let since = *missed.entry(hash).or_insert(now_secs);
+        now_secs.saturating_sub(since) > MISSING_TIMEOUT_SECS
+    }
+
+    pub(crate) fn read(&self, hash: Digest) {
+        lock(&self.0).remove(&hash);
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -194,5 +220,28 @@ mod tests {
         assert!(disputes.begun(id, 110));
         disputes.put_off(id, 130);
         assert!(!disputes.begun(id, 170), "it was told");
+    }
+
+    /// A transfer that is hours old when it is missed first, because we were down, is waited for as long as any other.
+    #[test]
+    fn a_transfer_is_given_up_an_hour_after_it_was_missed_first() {
+        let (missed, first) = (Missed::default(), 1_000_000);
+        assert!(!missed.is_given_up(hash(1), first));
+        assert!(!missed.is_given_up(hash(1), first + MISSING_TIMEOUT_SECS));
+        assert!(missed.is_given_up(hash(1), first + MISSING_TIMEOUT_SECS + 1));
+        assert!(!missed.is_given_up(hash(2), first + MISSING_TIMEOUT_SECS + 1), "each has an hour of its own");
+        missed.read(hash(1));
+        assert!(!missed.is_given_up(hash(1), first + MISSING_TIMEOUT_SECS + 2), "it was read meanwhile");
+    }
+
+    #[test]
+    fn as_many_missed_transfers_are_remembered_as_there_is_room_for() {
+        let missed = Missed::default();
+        for (at, n) in (100..).zip(0..=MAX_MISSED) {
+            missed.is_given_up(hash(n), at);
+        }
+        let later = 200 + MISSING_TIMEOUT_SECS;
+        assert_eq!(lock(&missed.0).len(), MAX_MISSED);
+        assert!(missed.is_given_up(hash(1), later) && !missed.is_given_up(hash(0), later), "the first was forgotten");
     }
 }
