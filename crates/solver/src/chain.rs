@@ -16,6 +16,7 @@ pub mod tx_hints;
 mod venue_finality;
 pub mod venue_market;
 mod venue_payments;
+mod venue_rescan;
 mod venue_unrecorded;
 mod venue_voids;
 pub mod venue_walk;

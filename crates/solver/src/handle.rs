@@ -9,6 +9,7 @@ pub mod tx_hints;
 pub mod venue;
 mod venue_hints;
 pub(crate) mod venue_patience;
+pub mod venue_rescan;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

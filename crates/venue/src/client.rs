@@ -25,6 +25,8 @@ pub use self::send::Sent;
 
 use self::answers::{Accounts, ApiKeys, FeeAnswer, NextNonce, StatusAnswer, TxAnswer};
 use self::fetch::{Fetch, Query};
+use self::history::OVERLAP;
+use self::quota::Purpose;
 use crate::auth::AuthToken;
 use crate::field::Digest;
 use crate::key::PublicKey;
@@ -54,12 +56,28 @@ pub struct Options {
 pub struct Client {
     fetch: Fetch,
     network: Network,
+    overlap: Duration,
 }
 
 impl Client {
     pub fn new(options: Options) -> Result<Self, VenueError> {
         let Options { base_url, network, timeout, quota } = options;
-        Ok(Self { fetch: Fetch::new(base_url, timeout, quota)?, network })
+        Ok(Self { fetch: Fetch::new(base_url, timeout, quota)?, network, overlap: OVERLAP })
+    }
+
+    /// The same with another time that a walk reads behind its mark.
+    pub fn with_overlap(self, overlap: Duration) -> Self {
+        Self { overlap, ..self }
+    }
+
+    /// How far behind its mark a walk reads, for transfers that are listed late.
+    pub fn overlap(&self) -> Duration {
+        self.overlap
+    }
+
+    /// The same client for reading that may wait: it leaves more of the quota to everything else.
+    pub fn spare(&self) -> Self {
+        Self { fetch: self.fetch.reading_for(Purpose::Spare), ..self.clone() }
     }
 
     pub fn network(&self) -> Network {

@@ -9,6 +9,7 @@ use domain::catalog::{Chain, Class, Currency, FillGas, Presentation};
 use domain::venue::CHAIN;
 use evm::Nodes;
 use solver::handle::venue::{VenueChain, VenueFees, VenueKeys};
+use solver::handle::venue_rescan::VenueRescan;
 use solver::{ChainHandle, Settings};
 use store::risk::Limits;
 use venue::{Client, Network, Options};
@@ -79,6 +80,7 @@ pub(super) fn handle(config: &Config, venue: &VenueConfig, role: Role, chain: Ch
         timeout: Duration::from_millis(config.limits.rpc_timeout_millis),
         quota: venue.quota(),
     })?;
+    let client = client.with_overlap(Duration::from_secs(venue.overlap_secs));
     let keys = if role.pays() { Some(keys(config, venue, role)?) } else { None };
     let behind = VenueChain::new(
         client,
@@ -88,7 +90,11 @@ pub(super) fn handle(config: &Config, venue: &VenueConfig, role: Role, chain: Ch
         venue.sources()?.into_iter().collect(),
         Duration::from_millis(venue.poll_millis),
         VenueFees { user: fee("user_fee", &venue.user_fee)?, most: fee("max_fee", &venue.max_fee)? },
-    );
+    )
+    .with_rescan(VenueRescan::new(
+        Duration::from_secs(venue.rescan_secs),
+        Duration::from_secs(venue.rescan_reach_secs),
+    ));
     Ok(ChainHandle::of_venue(chain, Nodes::none(CHAIN)?, settings(venue)?, behind))
 }
 

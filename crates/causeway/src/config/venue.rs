@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use domain::money::UsdMicros;
 use domain::venue::AccountIndex;
 use serde::{Deserialize, Serialize};
+use solver::handle::venue_rescan::{RESCAN_INTERVAL, RESCAN_REACH};
 use url::Url;
 use venue::{KeyIndex, Quota};
 
@@ -11,6 +12,8 @@ use super::{RiskConfig, Source};
 
 /// The least time after which the venue's word is final, where it is not a simulator.
 const LEAST_FINALITY_SECS: u64 = 60;
+/// The least time that a look reads behind the last one, where it is not a simulator.
+const LEAST_OVERLAP_SECS: u64 = 60;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +42,15 @@ pub struct VenueConfig {
     /// Time between two looks at the venue.
     #[serde(default = "default_poll_millis")]
     pub poll_millis: u64,
+    /// Seconds that a look reads behind the last one, for transfers that are listed late.
+    #[serde(default = "default_overlap_secs")]
+    pub overlap_secs: u64,
+    /// Seconds between two slow walks along the history, for transfers that are listed later than that, and how far back
+    /// such a walk goes.
+    #[serde(default = "default_rescan_secs")]
+    pub rescan_secs: u64,
+    #[serde(default = "default_rescan_reach_secs")]
+    pub rescan_reach_secs: u64,
     /// The venue's limits for this account, of which a fifth is left to payments.
     #[serde(default = "default_calls")]
     pub calls_per_minute: usize,
@@ -75,6 +87,18 @@ fn default_poll_millis() -> u64 {
     5_000
 }
 
+fn default_overlap_secs() -> u64 {
+    600
+}
+
+fn default_rescan_secs() -> u64 {
+    RESCAN_INTERVAL.as_secs()
+}
+
+fn default_rescan_reach_secs() -> u64 {
+    RESCAN_REACH.as_secs()
+}
+
 fn default_calls() -> usize {
     Quota::STANDARD.calls
 }
@@ -107,6 +131,12 @@ impl VenueConfig {
         self.key_index()?;
         self.sources()?;
         ensure!((50..=60_000).contains(&self.poll_millis), "poll_millis: must be from 50 to 60000");
+        ensure!(
+            self.local || self.overlap_secs >= LEAST_OVERLAP_SECS,
+            "overlap_secs: must be at least {LEAST_OVERLAP_SECS}, unless the venue is local"
+        );
+        ensure!((1..=3_600).contains(&self.rescan_secs), "rescan_secs: must be from 1 to 3600");
+        ensure!(self.rescan_reach_secs >= self.rescan_secs, "rescan_reach_secs: must be at least rescan_secs");
         ensure!(self.calls_per_minute >= 10, "calls_per_minute: must be at least 10");
         ensure!(self.lane_window > 0, "lane_window: must be more than zero");
         ensure!(self.finality_secs > 0, "finality_secs: must be more than zero");

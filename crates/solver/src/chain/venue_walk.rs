@@ -18,7 +18,7 @@ use venue::{Listed, Mark, VenueError, VenueTx};
 
 use crate::chain::apply_block::{Finals, apply_late, apply_ripe, publish_committed};
 use crate::chain::venue_payments::{apply_payments, name, settled};
-use crate::chain::{venue_finality, venue_voids};
+use crate::chain::{venue_finality, venue_rescan, venue_voids};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::handle::venue::{VenueChain, VenueKeys, is_in_time, key_of};
@@ -188,6 +188,7 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     let busy = apply_payments(solver, handle, venue, head).await?;
     let (done_until, mut took) = apply_transfers(solver, handle, venue, (at.number, began), head).await?;
     took |= take_hinted(solver, handle, venue, began, head).await?;
+    took |= venue_rescan::rescan(solver, handle, venue, (at.number, began), head).await?;
     handle.health.walked(head.number, true);
     let deposits = venue_finality::verified(solver, handle, venue, head).await?;
     let voids = venue_voids::verified(solver, handle, venue, head).await?;
@@ -248,7 +249,7 @@ async fn apply_transfers(
 }
 
 /// The transfers that are no deposits of ours yet, oldest first.
-async fn unknown(
+pub(super) async fn unknown(
     solver: &Arc<Solver>,
     handle: &ChainHandle,
     venue: &VenueChain,
@@ -324,7 +325,7 @@ async fn take_hinted(
 }
 
 /// Takes in a transfer that the venue shows. False if it has not ended yet.
-async fn apply_tx(
+pub(super) async fn apply_tx(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     venue: &VenueChain,

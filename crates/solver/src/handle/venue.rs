@@ -14,6 +14,7 @@ use venue::{ApiKey, AuthToken, Client, Digest, Expiry, Fee, KeyIndex, Nonce, Sig
 
 use crate::error::SolverError;
 use crate::handle::venue_hints::{Disputes, Missed, VenueHints};
+use crate::handle::venue_rescan::VenueRescan;
 
 /// The life of an attempt on the venue's clock: a second less than ten minutes, as the venue's own signer gives it.
 const ATTEMPT_LIFETIME_MILLIS: u64 = 599_000;
@@ -51,6 +52,8 @@ pub struct VenueChain {
     pub doubtful_voids: Disputes,
     /// Transfers into the account that are listed and could not be read.
     pub missed: Missed,
+    /// The slow walk, for transfers that are listed later than the walk reads back.
+    pub rescan: VenueRescan,
 }
 
 /// The venue's fees, in units of USDC, as the operator states them.
@@ -87,7 +90,12 @@ impl VenueChain {
             disputes: Disputes::default(),
             doubtful_voids: Disputes::default(),
             missed: Missed::default(),
+            rescan: VenueRescan::default(),
         }
+    }
+
+    pub fn with_rescan(self, rescan: VenueRescan) -> Self {
+        Self { rescan, ..self }
     }
 
     /// Takes note of a transfer by the venue's own hash, as a client writes it. Anything else is no hint.

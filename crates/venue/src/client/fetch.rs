@@ -25,25 +25,27 @@ pub(super) struct Fetch {
     http: reqwest::Client,
     base: Url,
     meter: Meter,
+    /// The purpose of reads, unless they are for a payment.
+    reads: Purpose,
 }
 
 /// The question of a read.
 #[derive(Clone, Debug)]
 pub(super) struct Query {
     weight: u32,
-    purpose: Purpose,
+    for_payment: bool,
     pairs: Vec<(&'static str, String)>,
     token: Option<AuthToken>,
 }
 
 impl Query {
     pub(super) fn new(weight: u32) -> Self {
-        Self { weight, purpose: Purpose::Read, pairs: Vec::new(), token: None }
+        Self { weight, for_payment: false, pairs: Vec::new(), token: None }
     }
 
     /// The answer is needed before something is sent: the question may use what is left to payments.
     pub(super) fn before_sending(mut self) -> Self {
-        self.purpose = Purpose::Send;
+        self.for_payment = true;
         self
     }
 
@@ -81,7 +83,12 @@ impl Fetch {
             .connect_timeout(timeout)
             .build()
             .map_err(VenueError::Unreachable)?;
-        Ok(Self { http, base, meter: Meter::new(quota) })
+        Ok(Self { http, base, meter: Meter::new(quota), reads: Purpose::Read })
+    }
+
+    /// The same connections and the same meter, for reads of another purpose.
+    pub(super) fn reading_for(&self, reads: Purpose) -> Self {
+        Self { reads, ..self.clone() }
     }
 
     /// Reads, up to three times.
@@ -90,9 +97,10 @@ impl Fetch {
         if !query.pairs.is_empty() {
             url.query_pairs_mut().extend_pairs(&query.pairs);
         }
+        let purpose = if query.for_payment { Purpose::Send } else { self.reads };
         let mut attempt = 1;
         loop {
-            self.pay(query.weight, query.purpose)?;
+            self.pay(query.weight, purpose)?;
             let mut request = self.http.get(url.clone());
             if let Some(token) = &query.token {
                 request = request.header(header::AUTHORIZATION, token.expose());

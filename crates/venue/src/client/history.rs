@@ -17,8 +17,8 @@ use super::{Client, weight};
 use crate::auth::AuthToken;
 use crate::field::Digest;
 
-/// How far behind its mark a walk reads, for transfers that were listed late.
-const OVERLAP: Duration = Duration::from_secs(600);
+/// How far behind its mark a walk reads unless it is told otherwise, for transfers that were listed late.
+pub(super) const OVERLAP: Duration = Duration::from_secs(600);
 const MAX_ROWS_PER_PAGE: usize = 1_000;
 const MAX_CURSOR_BYTES: usize = 512;
 
@@ -96,7 +96,7 @@ impl Client {
         since: Option<Mark>,
         max_pages: usize,
     ) -> Result<Transfers, VenueError> {
-        let mut walk = Walk::new(since);
+        let mut walk = Walk::new(since, self.overlap);
         let mut cursor = None;
         for _ in 0..max_pages {
             let page = self.transfers(account, token, cursor.as_deref()).await?;
@@ -150,19 +150,21 @@ struct Walk {
     taken: Vec<Listed>,
 }
 
-const OVERLAP_MILLIS: u64 = OVERLAP.as_secs() * 1_000;
+/// Disorder within a page that is usual.
+const MAX_DISORDER_MILLIS: u64 = OVERLAP.as_secs() * 1_000;
 
 impl Walk {
-    fn new(since: Option<Mark>) -> Self {
-        let end_millis = since.map_or(0, |mark| mark.time_millis.saturating_sub(OVERLAP_MILLIS));
+    fn new(since: Option<Mark>, overlap: Duration) -> Self {
+        let overlap = u64::try_from(overlap.as_millis()).unwrap_or(u64::MAX);
+        let end_millis = since.map_or(0, |mark| mark.time_millis.saturating_sub(overlap));
         Self { end_millis, since, seen: HashSet::new(), taken: Vec::new() }
     }
 
     /// Takes a page; true when the walk has passed its end.
     fn take(&mut self, page: Vec<Listed>) -> Result<bool, VenueError> {
-        // Small disorder is usual. A page that runs the other way means that the end of the walk is no end.
+        // A page that runs the other way means that the end of the walk is no end.
         if let [first, .., last] = page.as_slice()
-            && last.time_millis > first.time_millis.saturating_add(OVERLAP_MILLIS)
+            && last.time_millis > first.time_millis.saturating_add(MAX_DISORDER_MILLIS)
         {
             return Err(VenueError::Invalid("transfers are not listed newest first"));
         }
@@ -200,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_walk_ends_well_behind_its_mark() {
-        let mut walk = Walk::new(Some(Mark { time_millis: 10_000_000 }));
+        let mut walk = Walk::new(Some(Mark { time_millis: 10_000_000 }), OVERLAP);
         assert!(!walk.take(vec![row(1, 10_100), row(2, 9_900)]).unwrap());
         assert!(!walk.take(vec![row(3, 9_500), row(4, 9_399)]).unwrap(), "one of them is within the overlap");
         assert!(walk.take(vec![row(5, 9_300)]).unwrap());
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_transfer_that_is_listed_twice_is_returned_once() {
-        let mut walk = Walk::new(None);
+        let mut walk = Walk::new(None, OVERLAP);
         walk.take(vec![row(1, 100), row(1, 100), row(2, 90)]).unwrap();
         walk.take(vec![row(2, 90), row(3, 80)]).unwrap();
         assert_eq!(finish(walk).transfers, [row(3, 80), row(2, 90), row(1, 100)]);
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn our_own_transfers_move_the_mark_and_are_no_deposits() {
-        let mut walk = Walk::new(None);
+        let mut walk = Walk::new(None, OVERLAP);
         let me = AccountIndex::new(ME).unwrap();
         let (out, own) = (Listed { from: me, to: row(1, 1).from, ..row(1, 100) }, Listed { from: me, ..row(2, 110) });
         walk.take(vec![own, out]).unwrap();
@@ -228,14 +230,14 @@ mod tests {
 
     #[test]
     fn a_list_that_runs_the_other_way_is_refused() {
-        let mut walk = Walk::new(Some(Mark { time_millis: 10_000_000 }));
+        let mut walk = Walk::new(Some(Mark { time_millis: 10_000_000 }), OVERLAP);
         assert!(walk.take(vec![row(1, 100), row(2, 9_900)]).is_err());
     }
 
     #[test]
     fn an_empty_history_keeps_the_mark() {
         let mark = Some(Mark { time_millis: 5 });
-        let mut walk = Walk::new(mark);
+        let mut walk = Walk::new(mark, OVERLAP);
         assert!(!walk.take(vec![]).unwrap());
         assert_eq!(finish(walk), Transfers { transfers: vec![], mark });
     }

@@ -21,11 +21,25 @@ impl Quota {
     pub const PREMIUM: Self = Self { calls: 4_000, weight: 24_000 };
 }
 
-/// The purpose of a call. Reading leaves a fifth of everything to payments.
+/// The purpose of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
+    /// Reading leaves a fifth of everything to payments.
     Read,
+    /// Reading that may wait leaves a tenth more to reading that may not.
+    Spare,
     Send,
+}
+
+impl Purpose {
+    /// The part of a limit up to which calls of this purpose may fill the window.
+    fn share(self, limit: u64) -> u64 {
+        match self {
+            Self::Send => limit,
+            Self::Read => limit - limit / 5,
+            Self::Spare => limit - limit.saturating_mul(3) / 10,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -45,12 +59,10 @@ impl Meter {
         while spent.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
             spent.pop_front();
         }
-        let Quota { mut calls, weight: mut most } = self.quota;
-        if purpose == Purpose::Read {
-            (calls, most) = (calls - calls / 5, most - most / 5);
-        }
-        let total = spent.iter().fold(weight, |sum, (_, weight)| sum.saturating_add(*weight));
-        if spent.len() < calls && total <= most {
+        let Quota { calls, weight: most } = self.quota;
+        let total: u64 = spent.iter().fold(weight.into(), |sum: u64, (_, weight)| sum.saturating_add((*weight).into()));
+        let number = u64::try_from(spent.len()).unwrap_or(u64::MAX);
+        if number < purpose.share(u64::try_from(calls).unwrap_or(u64::MAX)) && total <= purpose.share(most.into()) {
             spent.push_back((now, weight));
             return Ok(());
         }
@@ -74,6 +86,19 @@ mod tests {
         meter.take(6, Purpose::Send, now).unwrap();
         meter.take(6, Purpose::Send, now).unwrap();
         assert!(meter.take(6, Purpose::Send, now).is_err());
+    }
+
+    #[test]
+    fn reading_that_may_wait_leaves_room_for_reading_that_may_not() {
+        let meter = Meter::new(Quota { calls: 10, weight: 10_000 });
+        let now = Instant::now();
+        for _ in 0..7 {
+            meter.take(300, Purpose::Spare, now).unwrap();
+        }
+        assert_eq!(meter.take(300, Purpose::Spare, now), Err(WINDOW));
+        meter.take(300, Purpose::Read, now).unwrap();
+        assert!(meter.take(300, Purpose::Read, now).is_err());
+        meter.take(6, Purpose::Send, now).unwrap();
     }
 
     #[test]

@@ -87,6 +87,32 @@ async fn a_transfer_that_is_not_listed_is_found_by_its_hash() -> Result<()> {
     service.stop().await
 }
 
+/// The venue keeps a transfer queued for longer than the walk reads back, and then lists it under the time of its
+/// queueing, where the walk has long been: the slow walk finds it, though nobody named its hash.
+#[tokio::test]
+async fn a_transfer_that_is_listed_behind_the_walk_is_found() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, false, |config| {
+        if let Some(venue) = &mut config.venue {
+            (venue.overlap_secs, venue.rescan_secs) = (1, 1);
+        }
+    })
+    .await?;
+    let service = stage.harness.serve().await?;
+    let optimism = stage.harness.chain("optimism");
+    let (recipient, usdc) = (new_account().address, optimism.token("USDC").address);
+    stage.simulator.faults.update(|fault| fault.stuck = true);
+    let quote = stage.harness.quote(&stage.withdrawal(20_000_000, &recipient.to_string())).await?;
+    stage.withdraw(&quote).await?;
+    // More seconds than the walk reads back.
+    stage.rounds_pass().await?;
+    ensure!(stage.harness.status(request_id(&quote)).await?["status"] == "waiting");
+    stage.simulator.faults.clear();
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    stage.rounds_pass().await?;
+    ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]), "twice");
+    service.stop().await
+}
+
 /// A withdrawal that cannot be filled goes back on the venue, less the venue's fee for sending it.
 #[tokio::test]
 async fn a_withdrawal_is_refunded_on_the_venue_less_the_fee() -> Result<()> {
