@@ -185,6 +185,7 @@ fn quote_code(error: &QuoteError) -> Code {
         QuoteError::Node { timed_out: false, .. } => Code::RpcHttpError,
         QuoteError::Refused(refusal) => refusal_code(refusal),
         QuoteError::Venue(_) => Code::RpcHttpError,
+        QuoteError::VenueQuota { .. } => Code::ServiceUnavailable,
         QuoteError::CallsOnVenue => Code::ExtraTxsNotSupported,
         QuoteError::TooLow { .. } | QuoteError::Dust { .. } | QuoteError::BelowLeast { .. } => Code::AmountTooLow,
         QuoteError::TooMuch { .. } => Code::InsufficientLiquidity,

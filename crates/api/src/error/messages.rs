@@ -51,6 +51,7 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
         QuoteError::NoSpendLimiter { .. }
         | QuoteError::Node { .. }
         | QuoteError::Venue(_)
+        | QuoteError::VenueQuota { .. }
         | QuoteError::Market(_)
         | QuoteError::Store(_) => {
             return error.to_string();

@@ -9,7 +9,7 @@ use alloy::primitives::Address;
 use domain::time::Timestamp;
 use domain::venue::AccountIndex;
 use tracing::debug;
-use venue::VenueError;
+use venue::{Client, VenueError};
 
 use super::cache::Cache;
 use crate::handle::venue::VenueChain;
@@ -45,13 +45,33 @@ impl VenueAccounts {
         index: AccountIndex,
         now: Timestamp,
     ) -> Result<Option<Address>, VenueError> {
+        self.read_with(&venue.client, venue, index, now).await
+    }
+
+    /// The same for a quote, which anybody can ask for with any index: such reads have a small part of the quota.
+    pub async fn read_for_quote(
+        &self,
+        venue: &VenueChain,
+        index: AccountIndex,
+        now: Timestamp,
+    ) -> Result<Option<Address>, VenueError> {
+        self.read_with(&venue.client.for_quotes(), venue, index, now).await
+    }
+
+    async fn read_with(
+        &self,
+        client: &Client,
+        venue: &VenueChain,
+        index: AccountIndex,
+        now: Timestamp,
+    ) -> Result<Option<Address>, VenueError> {
         if let Some(known) = self.known(index) {
             return Ok(known);
         }
-        let wallet = venue.client.account(index).await?.map(|account| account.wallet);
+        let wallet = client.account(index).await?.map(|account| account.wallet);
         self.wallets.answered(index, Some(wallet));
         if wallet.is_some() {
-            self.learn_fee(venue, index, now).await;
+            self.ask_fee(client, venue, index, now).await;
         }
         Ok(wallet)
     }
@@ -59,10 +79,14 @@ impl VenueAccounts {
     /// Asks what a transfer of ours to this account costs. Between accounts of one wallet it is free, which says nothing
     /// about others.
     pub async fn learn_fee(&self, venue: &VenueChain, to: AccountIndex, now: Timestamp) {
+        self.ask_fee(&venue.client, venue, to, now).await;
+    }
+
+    async fn ask_fee(&self, client: &Client, venue: &VenueChain, to: AccountIndex, now: Timestamp) {
         let ours = venue.keys.as_ref().map(|keys| keys.wallet.address());
         let secs = u64::try_from(now.secs()).unwrap_or_default();
         let (true, Some(token)) = (self.wallet_of(to.packed()) != ours, venue.token(secs)) else { return };
-        match venue.client.transfer_fee(venue.account, to, &token).await {
+        match client.transfer_fee(venue.account, to, &token).await {
             Ok(fee) => venue.set_own_fee(fee),
             Err(error) => debug!(%error, "the fee of our transfers on the venue is not known"),
         }

@@ -72,6 +72,8 @@ pub enum QuoteError {
     },
     #[error("the venue could not be asked")]
     Venue(#[source] VenueError),
+    #[error("too many accounts of the venue that are not known were asked about: try again in {secs} seconds")]
+    VenueQuota { secs: u64 },
     #[error("calls are not made on the venue")]
     CallsOnVenue,
     #[error("the least is {least}")]

@@ -1,6 +1,7 @@
 //! Quotes with the venue at one end: accounts that must exist, amounts that clients can carry, and the one step of a
 //! withdrawal.
 
+use ::venue::VenueError;
 use domain::account::Vm;
 use domain::ids::ChainId;
 use domain::money::{Amount, Price, UsdMicros};
@@ -36,7 +37,11 @@ impl Quoter {
     pub(super) async fn learn_accounts(&self, ask: &Ask) -> Result<(), QuoteError> {
         let Some(venue) = self.venue() else { return Ok(()) };
         for (_, index) in named(ask, domain::venue::CHAIN) {
-            self.solver.venue_accounts.read(venue, index, self.solver.now()).await.map_err(QuoteError::Venue)?;
+            let read = self.solver.venue_accounts.read_for_quote(venue, index, self.solver.now()).await;
+            read.map_err(|error| match error {
+                VenueError::QuotaUsed(pause) => QuoteError::VenueQuota { secs: pause.as_secs().saturating_add(1) },
+                error => QuoteError::Venue(error),
+            })?;
         }
         Ok(())
     }

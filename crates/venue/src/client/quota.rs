@@ -28,6 +28,8 @@ pub(super) enum Purpose {
     Read,
     /// Reading that may wait leaves a tenth more to reading that may not.
     Spare,
+    /// Reading that anybody can cause has a quarter of all reading, so that it cannot starve the rest.
+    Quote,
     Send,
 }
 
@@ -36,8 +38,16 @@ impl Purpose {
     fn share(self, limit: u64) -> u64 {
         match self {
             Self::Send => limit,
-            Self::Read => limit - limit / 5,
+            Self::Read | Self::Quote => limit - limit / 5,
             Self::Spare => limit - limit.saturating_mul(3) / 10,
+        }
+    }
+
+    /// The part of a limit that calls of this purpose may fill by themselves.
+    fn own_share(self, limit: u64) -> u64 {
+        match self {
+            Self::Quote => self.share(limit) / 4,
+            Self::Read | Self::Spare | Self::Send => limit,
         }
     }
 }
@@ -45,7 +55,21 @@ impl Purpose {
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
     quota: Quota,
-    spent: Arc<Mutex<VecDeque<(Instant, u32)>>>,
+    spent: Arc<Mutex<VecDeque<Call>>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Call {
+    at: Instant,
+    weight: u32,
+    purpose: Purpose,
+}
+
+impl Call {
+    /// The time until it leaves the window.
+    fn leaves_in(&self, now: Instant) -> Duration {
+        WINDOW.saturating_sub(now.saturating_duration_since(self.at))
+    }
 }
 
 impl Meter {
@@ -56,19 +80,28 @@ impl Meter {
     /// Counts a call, or says how long the window is full.
     pub(super) fn take(&self, weight: u32, purpose: Purpose, now: Instant) -> Result<(), Duration> {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
-        while spent.front().is_some_and(|(at, _)| now.saturating_duration_since(*at) >= WINDOW) {
+        while spent.front().is_some_and(|call| now.saturating_duration_since(call.at) >= WINDOW) {
             spent.pop_front();
         }
-        let Quota { calls, weight: most } = self.quota;
-        let total: u64 = spent.iter().fold(weight.into(), |sum: u64, (_, weight)| sum.saturating_add((*weight).into()));
-        let number = u64::try_from(spent.len()).unwrap_or(u64::MAX);
-        if number < purpose.share(u64::try_from(calls).unwrap_or(u64::MAX)) && total <= purpose.share(most.into()) {
-            spent.push_back((now, weight));
-            return Ok(());
-        }
-        let oldest = spent.front().map_or(WINDOW, |(at, _)| WINDOW.saturating_sub(now.saturating_duration_since(*at)));
-        Err(oldest)
+        let own = || spent.iter().filter(move |call| call.purpose == purpose);
+        let full = match fits(spent.iter(), weight, self.quota, |limit| purpose.share(limit)) {
+            false => spent.front(),
+            true if !fits(own(), weight, self.quota, |limit| purpose.own_share(limit)) => own().next(),
+            true => {
+                spent.push_back(Call { at: now, weight, purpose });
+                return Ok(());
+            }
+        };
+        Err(full.map_or(WINDOW, |oldest| oldest.leaves_in(now)))
     }
+}
+
+/// True if one more call of this weight is within the share of both limits.
+fn fits<'a>(spent: impl Iterator<Item = &'a Call>, weight: u32, quota: Quota, share: impl Fn(u64) -> u64) -> bool {
+    let (calls, total) = spent.fold((1u64, u64::from(weight)), |(calls, total), call| {
+        (calls.saturating_add(1), total.saturating_add(call.weight.into()))
+    });
+    calls <= share(u64::try_from(quota.calls).unwrap_or(u64::MAX)) && total <= share(quota.weight.into())
 }
 
 #[cfg(test)]
@@ -99,6 +132,44 @@ mod tests {
         meter.take(300, Purpose::Read, now).unwrap();
         assert!(meter.take(300, Purpose::Read, now).is_err());
         meter.take(6, Purpose::Send, now).unwrap();
+    }
+
+    #[test]
+    fn quotes_have_a_quarter_of_the_reads_and_leave_the_rest_to_the_walk() {
+        let meter = Meter::new(Quota { calls: 60, weight: 1_000_000 });
+        let now = Instant::now();
+        for _ in 0..12 {
+            meter.take(300, Purpose::Quote, now).unwrap();
+        }
+        let later = now + Duration::from_secs(20);
+        assert_eq!(meter.take(300, Purpose::Quote, later), Err(Duration::from_secs(40)));
+        for _ in 0..36 {
+            meter.take(300, Purpose::Read, later).unwrap();
+        }
+        assert!(meter.take(300, Purpose::Read, later).is_err(), "48 of 60 are for reading");
+        meter.take(6, Purpose::Send, later).unwrap();
+        meter.take(300, Purpose::Quote, now + WINDOW).unwrap();
+    }
+
+    #[test]
+    fn quotes_have_a_quarter_of_the_weight_as_well() {
+        let meter = Meter::new(Quota { calls: 1_000, weight: 10_000 });
+        let now = Instant::now();
+        for _ in 0..4 {
+            meter.take(500, Purpose::Quote, now).unwrap();
+        }
+        assert!(meter.take(500, Purpose::Quote, now).is_err(), "2000 of 8000 are for quotes");
+        meter.take(500, Purpose::Read, now).unwrap();
+    }
+
+    #[test]
+    fn reading_that_is_full_is_full_for_quotes_too() {
+        let meter = Meter::new(Quota { calls: 10, weight: 10_000 });
+        let now = Instant::now();
+        for _ in 0..8 {
+            meter.take(6, Purpose::Read, now).unwrap();
+        }
+        assert_eq!(meter.take(6, Purpose::Quote, now), Err(WINDOW));
     }
 
     #[test]
