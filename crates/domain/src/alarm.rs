@@ -50,6 +50,8 @@ alarms! {
     EventSetAside = "event-set-aside",
     /// A row was to become final in a block that is not the one we walked.
     FinalBlockDiffers = "final-block-differs",
+    /// The venue says of more payments that they failed than its word may cost in an hour.
+    VoidsCapped = "voids-capped",
     /// One node alone shows a deposit in a final block.
     DepositDoubtful = "deposit-doubtful",
     /// A node had hidden a deposit.

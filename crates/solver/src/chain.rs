@@ -20,3 +20,4 @@ mod venue_rescan;
 mod venue_unrecorded;
 mod venue_voids;
 pub mod venue_walk;
+pub(crate) mod void_cap;

@@ -22,4 +22,5 @@ mod relays;
 mod reverts;
 mod screening;
 mod scripted;
+mod void_cap;
 pub(crate) mod world;

@@ -12,8 +12,10 @@ use crate::columns::unknown;
 use crate::{Row, StoreError, Tx, Value};
 use crate::{lanes, relays};
 
+mod recent_voids;
 mod wasted_gas;
 
+pub use recent_voids::void_since;
 pub use wasted_gas::{is_cause_unknown, is_unexplained, wasted, wasted_by};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

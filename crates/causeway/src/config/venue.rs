@@ -10,8 +10,8 @@ use venue::{KeyIndex, Quota};
 
 use super::{RiskConfig, Source};
 
-/// The least time after which the venue's word is final, where it is not a simulator.
-const LEAST_FINALITY_SECS: u64 = 60;
+/// The least time after which the venue's word is final, where it is not a simulator: its cap is one per hour.
+const LEAST_FINALITY_SECS: u64 = 3_600;
 /// The least time that a look reads behind the last one, where it is not a simulator.
 const LEAST_OVERLAP_SECS: u64 = 60;
 

@@ -10,6 +10,7 @@ use domain::alarm::Alarm;
 use domain::payment::{self, State};
 use domain::venue::TxStatus;
 use evm::Head;
+use market::Snapshot;
 use metrics::counter;
 use store::payments::{Attempt, PaymentRow};
 use store::{Tx, payments, venue_txs};
@@ -17,6 +18,7 @@ use tracing::{debug, error};
 use venue::{Digest, VenueError};
 
 use crate::chain::venue_payments::{Found, judge, settled};
+use crate::chain::void_cap::{self, VoidCap};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::handle::venue::VenueChain;
@@ -64,7 +66,13 @@ pub(super) async fn verified(
     };
     let failed = solver.store.read(read).await?;
     let due = failed.into_iter().filter(|(stored, ..)| venue.doubtful_voids.is_due(stored.id.0, head.time));
-    for (stored, attempts, name) in due.take(MAX_READS_PER_ROUND) {
+    let due: Vec<_> = due.take(MAX_READS_PER_ROUND).collect();
+    if due.is_empty() {
+        return Ok(void);
+    }
+    let snapshot = solver.market.latest(chain);
+    let mut cap = read_cap(solver, handle, snapshot.clone()).await?;
+    for (stored, attempts, name) in due {
         let verdict = match verdict(venue, &stored, &attempts, name, head).await {
             Ok(verdict) => verdict,
             // It says something that cannot be read.
@@ -79,7 +87,9 @@ pub(super) async fn verified(
             }
             Err(error) => return Err(error),
         };
+        let worth = || void_cap::worth(snapshot.as_deref(), stored.payment.currency, stored.payment.amount);
         match verdict {
+            Verdict::Void if !cap.take(worth()) => wait(handle, venue, &stored, head),
             Verdict::Void => {
                 venue.doubtful_voids.ended(stored.id.0);
                 void.insert(stored.id.0);
@@ -90,6 +100,17 @@ pub(super) async fn verified(
         }
     }
     Ok(void)
+}
+
+/// The rest of the cap on this hour's void payments: that of the chain's risk.
+async fn read_cap(
+    solver: &Solver,
+    handle: &ChainHandle,
+    snapshot: Option<Arc<Snapshot>>,
+) -> Result<VoidCap, SolverError> {
+    let (chain, cap, now) = (handle.id(), handle.settings.risk.open, solver.now());
+    let worth = move |currency, amount| void_cap::worth(snapshot.as_deref(), currency, amount);
+    solver.store.read(move |tx| VoidCap::read(tx, chain, cap, now, &worth)).await
 }
 
 async fn verdict(
@@ -136,6 +157,18 @@ async fn paid_after_all(solver: &Arc<Solver>, handle: &ChainHandle, stored: &Pay
         Ok::<_, SolverError>(())
     };
     solver.store.write(unit).await
+}
+
+/// Leaves a payment as it is that would be void beyond the cap.
+fn wait(handle: &ChainHandle, venue: &VenueChain, stored: &PaymentRow, head: Head) {
+    venue.doubtful_voids.put_off(stored.id.0, head.time);
+    counter!("causeway_voids_capped_total", "chain" => handle.id().to_string()).increment(1);
+    let what = format!(
+        "payment {} failed by the venue's word, and more than the cap has failed within an hour: it is neither void nor made \
+         again for now",
+        stored.id.0
+    );
+    handle.health.alarms.raise(Alarm::VoidsCapped, what);
 }
 
 fn doubt(handle: &ChainHandle, venue: &VenueChain, stored: &PaymentRow, head: Head) {

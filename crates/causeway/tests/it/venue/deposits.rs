@@ -192,3 +192,35 @@ async fn a_transfer_that_fails_on_the_venue_is_refunded_on_the_origin() -> Resul
     .await?;
     service.stop().await
 }
+
+/// A venue that executes payments and shows them as failed would be paid for as often as there are deposits: its word has a
+/// cap here too. The deposit beyond it stays with us until a person has looked.
+#[tokio::test]
+async fn the_word_that_payments_failed_has_a_cap() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, false, |config| {
+        if let Some(venue) = &mut config.venue {
+            venue.risk.open_usd = "80".to_owned();
+        }
+    })
+    .await?;
+    let service = stage.harness.serve().await?;
+    let base = stage.harness.chain("base");
+    let (user, usdc) = (base.fresh_user().await?, base.token("USDC").address);
+    let body = stage.deposit(&user.address.to_string(), &usdc.to_string(), "50000000");
+    let [first, second] = [stage.harness.quote(&body).await?, stage.harness.quote(&body).await?];
+    stage.simulator.faults.update(|fault| fault.fail_sends = true);
+    execute(base, &first, &user).await?;
+    execute(base, &second, &user).await?;
+    stage.harness.wait_for(request_id(&first), "refund").await?;
+    eventually("somebody is told", || async {
+        let (_, lives) = stage.harness.get("/lives").await?;
+        let wrong = lives["report"]["wrong"].as_array().cloned().unwrap_or_default();
+        Ok(wrong.iter().any(|it| it["name"] == "voids-capped"))
+    })
+    .await?;
+    let had = base.balance(usdc, user.address).await?;
+    stage.rounds_pass().await?;
+    ensure!(stage.harness.status(request_id(&second)).await?["status"] != "refund");
+    ensure!(base.balance(usdc, user.address).await? == had, "the second deposit went back as well");
+    service.stop().await
+}
