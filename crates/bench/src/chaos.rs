@@ -240,6 +240,7 @@ impl<'a> Chaos<'a> {
         let mut report = Report::new(&counts, &transfers, tally, wrong);
         let permits = traffic.permits().iter().filter(|permit| permit.taken).count();
         report = Report { ahead: traffic.ahead(), permits, gains, hooks, ..report };
+        report.wrong.extend(venue::never_restarted(time, report.venue_restarts));
         let ended = served.terminate().await?;
         if !ended.success() {
             report.wrong.push(format!("the service did not end in order: {ended}"));

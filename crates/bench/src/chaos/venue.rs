@@ -32,6 +32,10 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 const EXPIRY: Duration = Duration::from_secs(600);
 /// Transfers that a user signs, of which the venue failed all but the last.
 const MAX_TRIES: u32 = 12;
+/// The most that the venue's clock is ahead of ours, or behind it.
+const MAX_CLOCK_OFFSET_MILLIS: u64 = 25_000;
+/// Time of a run in which the venue restarts at least once.
+const RESTARTED_WITHIN: Duration = Duration::from_secs(8);
 /// Attempts to listen again on the port of a simulator that has just ended.
 const RESTART_TRIES: u32 = 100;
 
@@ -185,18 +189,30 @@ impl Venue {
         Ok(SignedTransfer::new(transfer, network, &from.key()?, &[7; 32], Some(wallet)))
     }
 
-    /// Misbehaves for short spells, and restarts, until the last fault.
+    /// Misbehaves for short spells, and restarts, until the last fault. It begins with a restart, so that a short run has
+    /// one, and goes through all of its weather before any of it comes again.
     pub(crate) async fn misbehave(&self, counts: &Counts, mut calm: watch::Receiver<bool>, mut rng: Rng) -> Result<()> {
+        let mut deck = vec![Weather::Restart];
         while !*calm.borrow() {
-            if rng.once_in(5) {
-                drop(self.simulator().take());
-                wait(&mut calm, rng.millis(0, 1_500)).await;
-                self.start_again().await?;
-                add(&counts.venue_restarts, 1);
-            } else {
-                self.put(fault(&mut rng))?;
-                add(&counts.venue_faults, 1);
-                wait(&mut calm, rng.millis(300, 2_000)).await;
+            let weather = match deck.pop() {
+                Some(weather) => weather,
+                None => {
+                    deck = shuffled(&mut rng);
+                    continue;
+                }
+            };
+            match weather {
+                Weather::Restart => {
+                    drop(self.simulator().take());
+                    wait(&mut calm, rng.millis(0, 1_500)).await;
+                    self.start_again().await?;
+                    add(&counts.venue_restarts, 1);
+                }
+                Weather::Fault(fault) => {
+                    self.put(fault)?;
+                    add(&counts.venue_faults, 1);
+                    wait(&mut calm, rng.millis(300, 2_000)).await;
+                }
             }
             self.put(VenueFault::default())?;
             wait(&mut calm, rng.millis(300, 2_500)).await;
@@ -229,22 +245,50 @@ impl Venue {
     }
 }
 
-fn fault(rng: &mut Rng) -> VenueFault {
-    let well = VenueFault::default();
-    match rng.roll(13) {
-        0 => VenueFault { down: true, ..well },
-        1 => VenueFault { stall: true, ..well },
-        2 => VenueFault { delay: rng.millis(50, 600), ..well },
-        3 => VenueFault { busy: true, ..well },
-        4 => VenueFault { garbage: true, ..well },
-        5 => VenueFault { reject_sends: true, ..well },
-        6 | 7 => VenueFault { error_after_send: true, ..well },
-        8 => VenueFault { drop_sends: true, ..well },
-        9 => VenueFault { fail_sends: true, ..well },
-        10 => VenueFault { stuck: true, ..well },
-        11 => VenueFault { forget: true, ..well },
-        _ => VenueFault { duplicate: true, reorder: true, ..well },
+/// One spell of the venue's weather.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Weather {
+    Restart,
+    Fault(VenueFault),
+}
+
+/// All weather there is, in an order of its own.
+fn shuffled(rng: &mut Rng) -> Vec<Weather> {
+    let well = VenueFault::default;
+    // Within the difference between two clocks that the service accepts.
+    let offset = i64::try_from(rng.between(1_000, MAX_CLOCK_OFFSET_MILLIS)).unwrap_or_default();
+    let faults = [
+        VenueFault { down: true, ..well() },
+        VenueFault { stall: true, ..well() },
+        VenueFault { delay: rng.millis(50, 600), ..well() },
+        VenueFault { busy: true, ..well() },
+        VenueFault { garbage: true, ..well() },
+        VenueFault { reject_sends: true, ..well() },
+        VenueFault { error_after_send: true, ..well() },
+        VenueFault { hold_sends: true, ..well() },
+        VenueFault { hold_sends: true, reorder: true, ..well() },
+        VenueFault { drop_sends: true, ..well() },
+        VenueFault { fail_sends: true, ..well() },
+        VenueFault { stuck: true, ..well() },
+        VenueFault { forget: true, ..well() },
+        VenueFault { unlisted: true, ..well() },
+        VenueFault { duplicate: true, reorder: true, ..well() },
+        VenueFault { clock_offset_millis: if rng.once_in(2) { offset } else { -offset }, ..well() },
+    ];
+    let mut left: Vec<Weather> = faults.into_iter().map(Weather::Fault).collect();
+    // Two of them: a restart is what meets every other fault's leftovers.
+    left.extend([Weather::Restart, Weather::Restart]);
+    let mut deck = Vec::with_capacity(left.len());
+    while !left.is_empty() {
+        let at = usize::try_from(rng.roll(u64::try_from(left.len()).unwrap_or(1))).unwrap_or_default();
+        deck.push(left.swap_remove(at));
     }
+    deck
+}
+
+/// Something wrong with a run that was long enough for a restart of the venue and had none.
+pub(crate) fn never_restarted(time: Duration, restarts: u64) -> Option<String> {
+    (restarts == 0 && time >= RESTARTED_WITHIN).then(|| "the venue was never restarted".to_owned())
 }
 
 /// The venue's books: every transfer, and the balance of the solver's account.
@@ -254,4 +298,46 @@ pub(crate) struct Booked {
     pub balance: u64,
     pub before: u64,
     pub transfers: Vec<BookedTransfer>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// The members of a fault that are switched on.
+    fn switched(fault: &VenueFault) -> BTreeSet<String> {
+        let members = |fault: &VenueFault| serde_json::to_value(fault).unwrap().as_object().unwrap().clone();
+        let well = members(&VenueFault::default());
+        members(fault).into_iter().filter(|(name, value)| well[name] != *value).map(|(name, _)| name).collect()
+    }
+
+    #[test]
+    fn a_deck_has_a_restart_and_switches_every_fault_on() {
+        let all = serde_json::to_value(VenueFault::default()).unwrap();
+        let all: BTreeSet<String> = all.as_object().unwrap().keys().cloned().collect();
+        for seed in 0..50 {
+            let deck = shuffled(&mut Rng::new(seed));
+            let faults = deck.iter().filter_map(|weather| match weather {
+                Weather::Fault(fault) => Some(switched(fault)),
+                Weather::Restart => None,
+            });
+            assert_eq!(faults.flatten().collect::<BTreeSet<_>>(), all);
+            assert!(deck.contains(&Weather::Restart));
+        }
+    }
+
+    #[test]
+    fn decks_differ_in_their_order() {
+        assert_ne!(shuffled(&mut Rng::new(1)), shuffled(&mut Rng::new(2)));
+        assert_eq!(shuffled(&mut Rng::new(1)), shuffled(&mut Rng::new(1)));
+    }
+
+    #[test]
+    fn a_run_that_was_long_enough_had_a_restart() {
+        assert!(never_restarted(RESTARTED_WITHIN, 0).is_some());
+        assert!(never_restarted(RESTARTED_WITHIN, 1).is_none());
+        assert!(never_restarted(Duration::from_secs(1), 0).is_none());
+    }
 }
