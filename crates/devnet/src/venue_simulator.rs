@@ -12,18 +12,20 @@ mod journal;
 mod refusal;
 mod setup;
 
+use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use domain::venue::TxStatus;
 use serde::Serialize;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use url::Url;
-use venue::{Network, SignedTransfer};
+use venue::{Digest, Network, SignedTransfer};
 
 pub use self::faults::{VenueFault, VenueFaults};
 pub use self::setup::{BookedTransfer, NewAccount, VenueAccount};
@@ -81,6 +83,8 @@ struct Books {
     journal: Option<Journal>,
     /// Transactions that a fault keeps back. They are in nobody's books yet, and a restart forgets them.
     held: Vec<SignedTransfer>,
+    /// Looks at a transaction while it flickers.
+    looks: HashMap<Digest, u64>,
 }
 
 impl VenueSimulator {
@@ -96,7 +100,7 @@ impl VenueSimulator {
             .with_context(|| format!("cannot listen on port {}; choose another", options.port))?;
         let url = Url::parse(&format!("http://{}", listener.local_addr()?))?;
         let faults = VenueFaults::default();
-        let books = Mutex::new(Books { book, journal: Some(journal), held: Vec::new() });
+        let books = Mutex::new(Books { book, journal: Some(journal), held: Vec::new(), looks: HashMap::new() });
         let taken = watch::Sender::new(None);
         let state = Arc::new(State { books, faults: faults.clone(), step: options.step, taken });
         let app = api::router(state.clone());
@@ -170,6 +174,19 @@ impl State {
 }
 
 impl Books {
+    /// The status that the next look at a transaction shows while it flickers: the true one, none, the true one, another
+    /// one. None is "not found".
+    fn flickering(&mut self, hash: Digest, status: TxStatus) -> Option<TxStatus> {
+        let looks = self.looks.entry(hash).or_default();
+        *looks = looks.wrapping_add(1);
+        match *looks % 4 {
+            2 => None,
+            0 if status == TxStatus::Executed => Some(TxStatus::Failed),
+            0 => Some(TxStatus::Executed),
+            _ => Some(status),
+        }
+    }
+
     /// Keeps a transaction back, once.
     fn hold(&mut self, signed: SignedTransfer) -> Result<()> {
         if self.held.iter().all(|held| held.hash(NETWORK) != signed.hash(NETWORK)) {

@@ -30,6 +30,8 @@ const STEP: Duration = Duration::from_millis(100);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const CALL_TIMEOUT: Duration = Duration::from_secs(2);
 const EXPIRY: Duration = Duration::from_secs(600);
+/// Looks in a row at a transaction that show the same end before a user believes it.
+const BELIEVED: u32 = 3;
 /// Transfers that a user signs, of which the venue failed all but the last.
 const MAX_TRIES: u32 = 12;
 /// The most that the venue's clock is ahead of ours, or behind it.
@@ -146,13 +148,20 @@ impl Venue {
         for _ in 0..MAX_TRIES {
             let signed = self.sign(from, order).await?;
             let hash = signed.hash(self.client.network());
+            // A status that flickers is not believed before it has been shown a few times in a row.
+            let (mut last, mut shown) = (None, 0);
             loop {
-                match self.client.transaction(hash).await.ok() {
-                    Some(Some(tx)) if tx.status == TxStatus::Executed => return Ok(hash),
-                    Some(Some(tx)) if tx.status.standing() == Standing::Void => break,
-                    Some(Some(_)) | None => {}
+                let seen = self.client.transaction(hash).await.ok();
+                let status = seen.as_ref().and_then(|tx| tx.as_ref()).map(|tx| tx.status);
+                shown = if status == last { shown + 1 } else { 1 };
+                last = status;
+                match status {
+                    Some(TxStatus::Executed) if shown >= BELIEVED => return Ok(hash),
+                    Some(status) if status.standing() == Standing::Void && shown >= BELIEVED => break,
+                    Some(_) => {}
                     // Lost, or not shown: the same bytes are taken once.
-                    Some(None) => drop(self.client.send(&signed).await),
+                    None if seen.is_some() => drop(self.client.send(&signed).await),
+                    None => {}
                 }
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
@@ -271,6 +280,7 @@ fn shuffled(rng: &mut Rng) -> Vec<Weather> {
         VenueFault { fail_sends: true, ..well() },
         VenueFault { stuck: true, ..well() },
         VenueFault { forget: true, ..well() },
+        VenueFault { flicker: true, ..well() },
         VenueFault { unlisted: true, ..well() },
         VenueFault { duplicate: true, reorder: true, ..well() },
         VenueFault { clock_offset_millis: if rng.once_in(2) { offset } else { -offset }, ..well() },

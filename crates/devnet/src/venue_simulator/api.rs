@@ -226,14 +226,18 @@ async fn history(Shared(state): Shared<Arc<State>>, headers: HeaderMap, Query(pa
 }
 
 async fn transaction(Shared(state): Shared<Arc<State>>, Query(params): Params) -> Answer {
-    let (fault, books) = (state.faults.get(), state.current()?);
+    let (fault, mut books) = (state.faults.get(), state.current()?);
     if param(&params, "by")? != "hash" {
         return Err(Refusal::param("by", "must be hash").into());
     }
     let hash = param(&params, "value")?.parse().map_err(|error| Refusal::param("value", error))?;
     let found = books.book.tx(hash).filter(|_| !fault.forget);
-    let (place, tx) = found.ok_or_else(|| Refusal::new(TRANSACTION_NOT_FOUND, "transaction not found"))?;
-    Ok(Json(answers::transaction(place, tx, &books.book)))
+    let missing = || Refusal::new(TRANSACTION_NOT_FOUND, "transaction not found");
+    let (place, mut tx) = found.map(|(place, tx)| (place, tx.clone())).ok_or_else(missing)?;
+    if fault.flicker {
+        tx.status = books.flickering(hash, tx.status).ok_or_else(missing)?;
+    }
+    Ok(Json(answers::transaction(place, &tx, &books.book)))
 }
 
 async fn send(Shared(state): Shared<Arc<State>>, body: Bytes) -> Response {

@@ -35,6 +35,8 @@ pub struct VenueFault {
     pub stuck: bool,
     /// Transactions are unknown by their hash and missing in lists, their effects excepted.
     pub forget: bool,
+    /// Every second look at a transaction shows another status, or none.
+    pub flicker: bool,
     /// Lists are empty, and transactions are known by their hash all the same.
     pub unlisted: bool,
     /// Lists have every line twice.

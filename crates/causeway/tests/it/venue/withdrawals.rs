@@ -3,6 +3,7 @@
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
 use devnet::Devnet;
+use domain::venue::TxStatus;
 use serde_json::json;
 
 use super::{FEE, OPTIMISM, Stage, VENUE};
@@ -110,6 +111,29 @@ async fn a_transfer_that_is_listed_behind_the_walk_is_found() -> Result<()> {
     stage.harness.wait_for(request_id(&quote), "success").await?;
     stage.rounds_pass().await?;
     ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]), "twice");
+    service.stop().await
+}
+
+/// The venue shows a transfer as executed, then not at all, then as failed: nothing is paid for it until two looks agree.
+#[tokio::test]
+async fn a_transfer_whose_status_flickers_waits_until_it_stands() -> Result<()> {
+    let stage = Stage::new(Engine::Sqlite).await?;
+    let service = stage.harness.serve().await?;
+    let optimism = stage.harness.chain("optimism");
+    let (recipient, usdc) = (new_account().address, optimism.token("USDC").address);
+    let quote = stage.harness.quote(&stage.withdrawal(20_000_000, &recipient.to_string())).await?;
+    stage.simulator.faults.update(|fault| fault.flicker = true);
+    let (theirs, digest) = (stage.balance(&stage.user)?, stage.withdraw(&quote).await?);
+    let executed = || async { Ok(stage.simulator.status(digest)? == Some(TxStatus::Executed)) };
+    eventually("the transfer is executed", executed).await?;
+    stage.rounds_pass().await?;
+    ensure!(stage.harness.status(request_id(&quote)).await?["status"] == "waiting");
+    ensure!(optimism.balance(usdc, recipient).await?.is_zero(), "filled on a word that changes");
+    stage.simulator.faults.clear();
+    stage.harness.wait_for(request_id(&quote), "success").await?;
+    stage.rounds_pass().await?;
+    ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]), "twice");
+    ensure!(stage.balance(&stage.user)? == theirs - 20_000_000 - FEE, "sent back as well");
     service.stop().await
 }
 
