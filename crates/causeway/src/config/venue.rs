@@ -29,6 +29,7 @@ pub struct VenueConfig {
     pub network_id: u32,
     /// The account that takes deposits and pays.
     pub account: u64,
+    /// It never changes: the payments' nonces are those of this key.
     pub api_key_index: u8,
     /// The account's API key, which signs its transactions. Needed by the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,7 +52,8 @@ pub struct VenueConfig {
     pub rescan_secs: u64,
     #[serde(default = "default_rescan_reach_secs")]
     pub rescan_reach_secs: u64,
-    /// The venue's limits for this account, of which a fifth is left to payments.
+    /// This process's part of the venue's limits, of which a fifth is left to payments. The venue counts all processes
+    /// together: several divide its limits among them.
     #[serde(default = "default_calls")]
     pub calls_per_minute: usize,
     #[serde(default = "default_weight")]

@@ -11,7 +11,7 @@ use domain::alarm::Alarm;
 use evm::Head;
 use metrics::counter;
 use store::blocks::Cursor;
-use store::{Tx, blocks, chain_states, deposits, lanes};
+use store::{Tx, blocks, chain_states, deposits, lanes, payments};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 use venue::{Listed, Mark, VenueError, VenueTx};
@@ -86,7 +86,8 @@ async fn walk(
 }
 
 /// The start-up checks; true if the venue may be walked. They compare the network, the clock, the account, its keys and
-/// its nonce with ours: a database that knows fewer nonces than the venue is an old backup, and could pay twice.
+/// its nonce with ours: a database that knows fewer nonces than the venue is an old backup, and could pay twice; one whose
+/// payments are ahead of the venue has another key than they were made for, and none of them could ever be sent.
 pub async fn start_checks(solver: &Solver, handle: &ChainHandle, venue: &VenueChain) -> Result<bool, SolverError> {
     let (chain, wallet) = (handle.id(), venue.account.packed());
     solver.store.write(move |tx| lanes::register(tx, chain, wallet)).await?;
@@ -105,14 +106,22 @@ pub async fn start_checks(solver: &Solver, handle: &ChainHandle, venue: &VenueCh
         return Ok(false);
     }
     let used = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
-    let known = solver.store.read(move |tx| lanes::all(tx, chain)).await?;
+    let read =
+        move |tx: &mut Tx<'_>| Ok::<_, SolverError>((lanes::all(tx, chain)?, payments::unmined(tx, chain, wallet, 1)?));
+    let (known, open) = solver.store.read(read).await?;
     let ours = known.iter().find(|lane| lane.wallet == wallet).map_or(0, |lane| lane.next_nonce);
+    let lowest_open = open.first().map_or(ours, |stored| stored.payment.nonce);
     if used > ours {
         let why = format!(
             "the database is older than the venue: account {} has used {used} nonces there and the database knows {ours}; \
              no payments are made on the venue until `causeway recover` has imported what was sent",
             venue.account
         );
+        error!(chain.id = %chain, "{why}");
+        refuse(solver, handle, Some(why)).await?;
+        return Ok(false);
+    }
+    if let Some(why) = venue.wrong_key_index(used, lowest_open) {
         error!(chain.id = %chain, "{why}");
         refuse(solver, handle, Some(why)).await?;
         return Ok(false);

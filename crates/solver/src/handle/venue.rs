@@ -105,6 +105,18 @@ impl VenueChain {
         }
     }
 
+    /// The reason why the lane could never send its next payment: the venue takes nonces in turn, and has not come to it.
+    /// All before it have ended, so the venue counts for another key.
+    pub fn wrong_key_index(&self, used: u64, lowest_open: u64) -> Option<String> {
+        let (account, index) = (self.account, self.key_index.get());
+        (used < lowest_open).then(|| {
+            format!(
+                "key {index} of account {account} has used {used} nonces on the venue, and the next payment of the database has \
+                 nonce {lowest_open}: the payments before it were signed with another key; set `venue.api_key_index` back"
+            )
+        })
+    }
+
     pub fn own_fee(&self) -> u64 {
         self.own_fee.load(Ordering::Relaxed)
     }
@@ -273,6 +285,14 @@ pub(crate) mod tests {
         assert_eq!(one.attempt_hash(&row, row.fees, false).unwrap(), signed.hash(Network::TESTNET));
         assert_eq!(signed.transfer.memo.order(), Some(row.payment.order()));
         assert_eq!(signed.wallet(Network::TESTNET), Some(one.keys.unwrap().wallet.address()));
+    }
+
+    #[test]
+    fn a_key_that_has_used_fewer_nonces_than_have_ended_is_another_one() {
+        let chain = chain();
+        assert_eq!((chain.wrong_key_index(5, 5), chain.wrong_key_index(9, 5)), (None, None));
+        let why = chain.wrong_key_index(4, 5).unwrap();
+        assert!(why.contains("key 3 of account 722011") && why.contains("venue.api_key_index"), "{why}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use alloy::primitives::U256;
 use domain::money::Amount;
 use solver::handle::venue::VenueChain;
 use solver::{ChainHandle, Solver};
-use store::lanes;
+use store::{StoreError, Tx, lanes, payments};
 use venue::AccountState;
 
 use super::Findings;
@@ -82,18 +82,24 @@ async fn check_keys(findings: &mut Findings, venue: &VenueChain, account: &Accou
 /// A database that knows fewer nonces than the venue is an old one, and a lane in quarantine pays nobody.
 async fn check_nonces(findings: &mut Findings, solver: &Solver, handle: &ChainHandle, venue: &VenueChain) {
     let (chain, wallet, index) = (handle.id(), venue.account.packed(), venue.account);
-    let lanes = match solver.store.read(move |tx| lanes::all(tx, chain)).await {
-        Ok(lanes) => lanes,
+    let read =
+        move |tx: &mut Tx<'_>| Ok::<_, StoreError>((lanes::all(tx, chain)?, payments::unmined(tx, chain, wallet, 1)?));
+    let (lanes, open) = match solver.store.read(read).await {
+        Ok(read) => read,
         Err(error) => return findings.fail(solver::error::Chained(&error), "is the database healthy?"),
     };
     let lane = lanes.iter().find(|lane| lane.wallet == wallet);
     let known = lane.map_or(0, |lane| lane.next_nonce);
+    let lowest_open = open.first().map_or(known, |stored| stored.payment.nonce);
     match venue.client.next_nonce(index, venue.key_index).await {
         Ok(used) if used.get() > known => findings.fail(
             format!("account {index} has used {} nonces, and the database knows {known}", used.get()),
             "stop the service, run `causeway recover`, start it again",
         ),
-        Ok(_) => findings.ok("the database knows every nonce that the account has used"),
+        Ok(used) => match venue.wrong_key_index(used.get(), lowest_open) {
+            Some(why) => findings.fail(why, "the service makes no payments on the venue with this key"),
+            None => findings.ok("the database knows every nonce that the account has used"),
+        },
         // A key that is not registered has no nonce: that is told above.
         Err(error) => findings.fail(solver::error::Chained(&error), "is the venue reachable, and the key registered?"),
     }
