@@ -66,11 +66,12 @@ async def ended(facts, quote):
     return status
 
 
-async def deposit(facts, chain, accounts, user):
+async def deposit(facts, chain, accounts, user, solver):
     """250 USDC from a wallet to the user's account."""
     wallet = facts["accounts"][0]["address"]
-    token, _ = usdc_of(chain, wallet)
-    before = await collateral(accounts, user["index"])
+    token, balance = usdc_of(chain, wallet)
+    before = [await collateral(accounts, account["index"]) for account in (user, solver)]
+    held = balance()
     quote = post(
         facts["baseUrl"] + "/quote/v2",
         {
@@ -97,8 +98,10 @@ async def deposit(facts, chain, accounts, user):
             assert receipt["status"] == "0x1", receipt
     await ended(facts, quote)
     promised = int(quote["details"]["currencyOut"]["amount"])
-    has = await until(lambda: collateral(accounts, user["index"]), lambda has: has != before)
-    assert has == before + promised, (before, promised, has)
+    await until(lambda: collateral(accounts, user["index"]), lambda has: has != before[0])
+    after = [await collateral(accounts, account["index"]) for account in (user, solver)]
+    assert after == [before[0] + promised, before[1] - promised], (before, promised, after)
+    assert balance() == held - 250_000_000, (held, balance())
 
 
 async def withdraw(facts, chain, client, accounts, user, solver):
@@ -197,7 +200,7 @@ async def main(path):
     assert error is None and answer.code == 200, (answer, error)
     await until(lambda: transactions.tx(by="hash", value=answer.tx_hash), lambda tx: tx.status == 3)
     chain = next(chain for chain in facts["chains"] if chain["name"] == "base")
-    await deposit(facts, chain, accounts, user)
+    await deposit(facts, chain, accounts, user, solver)
     await withdraw(facts, chain, client, accounts, user, solver)
     await client.close()
     print(f"the venue's own client: {len(hashes) + 2} transfers and one deposit, at {time.strftime('%H:%M:%S')}")

@@ -185,6 +185,7 @@ pub fn venue(simulator: &VenueSimulator, account: &VenueAccount, folder: &Path) 
         overlap_secs: 600,
         rescan_secs: 600,
         rescan_reach_secs: 21_600,
+        unlisted_secs: 660,
         calls_per_minute: 1_000_000,
         weight_per_minute: 100_000_000,
         user_fee: "3".to_owned(),

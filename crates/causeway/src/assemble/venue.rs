@@ -91,6 +91,7 @@ pub(super) fn handle(config: &Config, venue: &VenueConfig, role: Role, chain: Ch
         Duration::from_millis(venue.poll_millis),
         VenueFees { user: fee("user_fee", &venue.user_fee)?, most: fee("max_fee", &venue.max_fee)? },
     )
+    .with_unlisted_timeout(Duration::from_secs(venue.unlisted_secs))
     .with_rescan(VenueRescan::new(
         Duration::from_secs(venue.rescan_secs),
         Duration::from_secs(venue.rescan_reach_secs),

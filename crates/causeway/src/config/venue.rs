@@ -4,6 +4,7 @@ use anyhow::{Context, Result, ensure};
 use domain::money::UsdMicros;
 use domain::venue::AccountIndex;
 use serde::{Deserialize, Serialize};
+use solver::handle::venue::UNLISTED_TIMEOUT;
 use solver::handle::venue_rescan::{RESCAN_INTERVAL, RESCAN_REACH};
 use url::Url;
 use venue::{KeyIndex, Quota};
@@ -52,6 +53,9 @@ pub struct VenueConfig {
     pub rescan_secs: u64,
     #[serde(default = "default_rescan_reach_secs")]
     pub rescan_reach_secs: u64,
+    /// Seconds for which `recover` waits for a transfer that used a nonce and is not listed.
+    #[serde(default = "default_unlisted_secs")]
+    pub unlisted_secs: u64,
     /// This process's part of the venue's limits, of which a fifth is left to payments. The venue counts all processes
     /// together: several divide its limits among them.
     #[serde(default = "default_calls")]
@@ -101,6 +105,10 @@ fn default_rescan_reach_secs() -> u64 {
     RESCAN_REACH.as_secs()
 }
 
+fn default_unlisted_secs() -> u64 {
+    UNLISTED_TIMEOUT.as_secs()
+}
+
 fn default_calls() -> usize {
     Quota::STANDARD.calls
 }
@@ -136,6 +144,11 @@ impl VenueConfig {
         ensure!(
             self.local || self.overlap_secs >= LEAST_OVERLAP_SECS,
             "overlap_secs: must be at least {LEAST_OVERLAP_SECS}, unless the venue is local"
+        );
+        ensure!(
+            self.local || self.unlisted_secs >= UNLISTED_TIMEOUT.as_secs(),
+            "unlisted_secs: must be at least {}, unless the venue is local",
+            UNLISTED_TIMEOUT.as_secs()
         );
         ensure!((1..=3_600).contains(&self.rescan_secs), "rescan_secs: must be from 1 to 3600");
         ensure!(self.rescan_reach_secs >= self.rescan_secs, "rescan_reach_secs: must be at least rescan_secs");

@@ -20,6 +20,8 @@ use crate::handle::venue_rescan::VenueRescan;
 const ATTEMPT_LIFETIME_MILLIS: u64 = 599_000;
 /// The life of a token for reading the account's history.
 const TOKEN_LIFETIME_SECS: u64 = 600;
+/// Longer than an attempt lives, and a minute for the venue to list it.
+pub const UNLISTED_TIMEOUT: Duration = Duration::from_secs(660);
 /// The largest difference between the venue's clock and ours.
 const MAX_CLOCK_DIFFERENCE_SECS: i64 = 30;
 
@@ -54,6 +56,9 @@ pub struct VenueChain {
     pub missed: Missed,
     /// The slow walk, for transfers that are listed later than the walk reads back.
     pub rescan: VenueRescan,
+    /// Time after which recovery takes a transfer that used a nonce and is not listed for one that failed, or asks a person:
+    /// longer than an attempt may be executed.
+    pub unlisted_timeout: Duration,
 }
 
 /// The venue's fees, in units of USDC, as the operator states them.
@@ -91,7 +96,12 @@ impl VenueChain {
             doubtful_voids: Disputes::default(),
             missed: Missed::default(),
             rescan: VenueRescan::default(),
+            unlisted_timeout: UNLISTED_TIMEOUT,
         }
+    }
+
+    pub fn with_unlisted_timeout(self, unlisted_timeout: Duration) -> Self {
+        Self { unlisted_timeout, ..self }
     }
 
     pub fn with_rescan(self, rescan: VenueRescan) -> Self {

@@ -22,8 +22,6 @@ use crate::handle::venue_patience::patiently;
 use crate::payments::venue_tx::{head_at, sent_tx};
 use crate::solver::Solver;
 
-/// Time after which a transfer that used a nonce and is not listed has failed: longer than an attempt may be executed.
-const UNLISTED_TIMEOUT: Duration = Duration::from_secs(660);
 /// Time between two looks at the history while it does not explain every nonce.
 const LIST_INTERVAL: Duration = Duration::from_secs(10);
 /// Unexplained nonces that are named.
@@ -135,7 +133,7 @@ async fn whole_history(
         let explained: BTreeSet<u64> = shown.values().filter_map(of_ours).collect();
         let unexplained: Vec<u64> =
             nonces.clone().filter(|nonce| !explained.contains(nonce)).take(MAX_SHOWN_NONCES).collect();
-        let late = began.elapsed() > UNLISTED_TIMEOUT;
+        let late = began.elapsed() > venue.unlisted_timeout;
         if late && !unexplained.is_empty() && unlisted == Unlisted::Refused {
             return Err(SolverError::Unlisted { nonces: unexplained });
         }
@@ -144,7 +142,7 @@ async fn whole_history(
             return Ok(sent.into_iter().filter_map(shown).collect());
         }
         warn!(?unexplained, "the venue has used nonces of ours and does not list their transfers yet: waiting for it");
-        tokio::time::sleep(LIST_INTERVAL).await;
+        tokio::time::sleep(LIST_INTERVAL.min(venue.unlisted_timeout)).await;
     }
 }
 

@@ -113,7 +113,42 @@ mod tests {
     use domain::account::Account;
 
     use super::*;
-    use crate::tests::world::{ETH, ONE_ETHER, USDC, quote};
+    use crate::tests::world::{DESTINATION, ETH, ONE_ETHER, ONE_USDC, ORIGIN, USDC, chain, quote, units};
+
+    fn checked(from: Vm, to: Vm, input: u128, output: u128) -> Result<(), QuoteError> {
+        let mut quote = quote(USDC, USDC, 100 * ONE_USDC, Default::default());
+        (quote.figures.input, quote.figures.output) = (units(input), units(output));
+        let (mut origin, mut destination) = (chain(ORIGIN, "base"), chain(DESTINATION, "optimism"));
+        (origin.vm, destination.vm) = (from, to);
+        let [origin, destination] =
+            [&origin, &destination].map(|chain| Side { chain, currency: chain.token(USDC).unwrap() });
+        check_amounts(&quote, origin, destination)
+    }
+
+    #[test]
+    fn amounts_on_the_venue_have_a_least_and_a_most() {
+        let (most, dollar) = (u128::from(MAX_JSON_INTEGER), ONE_USDC);
+        for (from, to, input, output) in [
+            (Vm::Evm, Vm::Venue, dollar, dollar / 2),
+            (Vm::Evm, Vm::Venue, most + 1, most),
+            (Vm::Venue, Vm::Evm, dollar, dollar / 10),
+            (Vm::Venue, Vm::Evm, most, most + 1),
+            (Vm::Evm, Vm::Evm, 1, 1),
+            (Vm::Evm, Vm::Evm, most + 1, most + 1),
+        ] {
+            assert!(checked(from, to, input, output).is_ok(), "{from:?} {to:?} {input} {output}");
+        }
+        for (from, to, input, output) in
+            [(Vm::Evm, Vm::Venue, dollar - 1, dollar), (Vm::Venue, Vm::Evm, dollar, dollar / 10 - 1)]
+        {
+            let error = checked(from, to, input, output).unwrap_err();
+            assert!(matches!(error, QuoteError::BelowLeast { .. }), "{from:?} {to:?} {input} {output}: {error}");
+        }
+        for (from, to, input, output) in [(Vm::Evm, Vm::Venue, most, most + 1), (Vm::Venue, Vm::Evm, most + 1, most)] {
+            let error = checked(from, to, input, output).unwrap_err();
+            assert!(matches!(error, QuoteError::Refused(Refusal::OutOfRange)), "{from:?} {to:?}: {error}");
+        }
+    }
 
     #[test]
     fn an_ask_names_the_accounts_of_its_own_end() {

@@ -232,7 +232,7 @@ fn currency(chain: ChainId, address: Address, id: &str, decimals: u8, class: Cla
     }
 }
 
-fn chain(id: ChainId, name: &str) -> Chain {
+pub(crate) fn chain(id: ChainId, name: &str) -> Chain {
     let address = Address::repeat_byte;
     Chain {
         id,

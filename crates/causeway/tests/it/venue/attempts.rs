@@ -60,6 +60,39 @@ async fn judged(last_first: bool) -> Result<()> {
     service.stop().await
 }
 
+/// Dies with a cancellation committed and not sent, while the venue keeps the fill back: the next process sends it, and the
+/// order has one end.
+#[tokio::test]
+async fn dying_with_a_cancellation_committed_leaves_one_end() -> Result<()> {
+    let stage = Stage::new(Engine::Sqlite).await?;
+    let toml = stage.harness.folder.path().join("dev.toml");
+    let base = stage.harness.chain("base");
+    let (user, usdc) = (base.fresh_user().await?, base.token("USDC").address);
+    let (had, theirs) = (base.balance(usdc, user.address).await?, stage.balance(&stage.user)?);
+    let mut first = serve(&toml, Some("cancel.committed"))?;
+    stage.harness.wait_until_served().await?;
+    let mut body = stage.deposit(&user.address.to_string(), &usdc.to_string(), "50000000");
+    body["ttl"] = json!(TTL_SECS);
+    let quote = stage.harness.quote(&body).await?;
+    stage.simulator.faults.update(|fault| (fault.hold_sends, fault.reorder) = (true, true));
+    execute(base, &quote, &user).await?;
+    eventually("the fill is kept back", || async { Ok(stage.simulator.held() == 1) }).await?;
+    stage.simulator.faults.update(|fault| fault.clock_offset_millis = (TTL_SECS + 5) * 1_000);
+    ensure!(!first.wait_until_dead(WAIT_TIMEOUT).await?.success(), "it ended in order");
+    ensure!(stage.simulator.held() == 1, "it was sent before it was committed");
+
+    let second = serve(&toml, None)?;
+    stage.harness.wait_until_served().await?;
+    eventually("the cancellation is sent", || async { Ok(stage.simulator.held() == 2) }).await?;
+    stage.simulator.faults.update(|fault| fault.hold_sends = false);
+    stage.harness.wait_for(request_id(&quote), "refund").await?;
+    stage.rounds_pass().await?;
+    ensure!(stage.balance(&stage.user)? == theirs, "refunded and filled");
+    ensure!(base.balance(usdc, user.address).await? + U256::from(50_000_000u64) > had, "nothing went back");
+    ensure!(second.terminate().await?.success(), "the second one did not end in order");
+    Ok(())
+}
+
 /// A restored database knows the payment and not the attempt that was executed. Its own attempt is unknown to the venue and
 /// has expired: the account's history says that the payment was made.
 #[tokio::test]

@@ -30,6 +30,8 @@ async fn deposit(engine: Engine) -> Result<()> {
     let quote = stage.harness.quote(&body).await?;
     // The flat fee is all of the execution: the venue's fee for our transfer is not the user's.
     ensure!(quote["fees"]["relayerGas"]["amount"] == "0", "{}", quote["fees"]);
+    let (details, impact) = (&quote["details"], &quote["details"]["expandedPriceImpact"]);
+    ensure!(impact["execution"]["usd"] == "-0.020000" && details["timeEstimate"] == 2, "{details}");
     ensure!(quote["details"]["currencyOut"]["currency"]["address"] == "0", "{}", quote["details"]["currencyOut"]);
     let order = &quote["protocol"]["v2"]["orderData"];
     ensure!(order["output"]["extraData"] == "0x" && order["output"]["payments"][0]["recipient"] == "100001", "{order}");

@@ -81,5 +81,21 @@ async fn an_integrator_is_served_on_the_venue_as_on_a_chain() -> Result<()> {
     harness.wait_for(request_id(&quote), "success").await?;
     let arrived = optimism.balance(optimism.token("USDC").address, recipient).await?;
     ensure!(arrived == amount(&json!("20000000")), "{arrived}");
+
+    // A withdrawal: the webhook and the listing tell the venue's own hash of what came in, and the app earns its fee.
+    let app = new_account().address;
+    let mut body = stage.withdrawal(20_000_000, &new_account().address.to_string());
+    body["appFees"] = json!([{ "recipient": app, "fee": "10" }]);
+    let quote = quoted(&stage, &by, &body).await?;
+    let digest = json!(stage.withdraw(&quote).await?.to_string());
+    harness.wait_for(request_id(&quote), "success").await?;
+    credited(harness, app, "20000").await?;
+    eventually("the webhook tells of the withdrawal", || async {
+        let posts = receiver.of(request_id(&quote));
+        Ok(posts.iter().any(|post| post.status() == "success" && post.data("inTxHashes")[0] == digest))
+    })
+    .await?;
+    let (_, listed) = harness.get(&format!("/requests/v2?id={}", request_id(&quote))).await?;
+    ensure!(listed["requests"][0]["data"]["inTxs"][0]["hash"] == digest, "{listed}");
     service.stop().await
 }

@@ -199,6 +199,50 @@ fn lies() -> Vec<(&'static str, Lie)> {
     ]
 }
 
+/// The venue has used a nonce of ours and lists nothing for it: the transfer failed, which the venue's list does not say.
+/// The recovery ends with an error, and goes on when a person knows that it paid nobody.
+#[tokio::test]
+async fn nonces_without_a_listed_transfer_are_a_persons_to_judge() -> Result<()> {
+    let stage = Stage::with(Engine::Sqlite, false, |config| {
+        if let Some(venue) = &mut config.venue {
+            venue.unlisted_secs = 1;
+        }
+    })
+    .await?;
+    let harness = &stage.harness;
+    let base = harness.chain("base");
+    let (toml, backup) = (harness.folder.path().join("dev.toml"), harness.folder.path().join("backup.db"));
+    let (user, usdc) = (base.fresh_user().await?, base.token("USDC").address);
+    let service = harness.serve().await?;
+    let quote = harness.quote(&stage.deposit(&user.address.to_string(), &usdc.to_string(), "50000000")).await?;
+    service.stop().await?;
+    std::fs::copy(harness.folder.path().join("causeway.db"), &backup)?;
+    let service = harness.serve().await?;
+    stage.simulator.faults.update(|fault| fault.fail_sends = true);
+    execute(base, &quote, &user).await?;
+    harness.wait_for(request_id(&quote), "refund").await?;
+    service.stop().await?;
+    stage.simulator.faults.clear();
+    let paid = (base.balance(usdc, user.address).await?, stage.balance(&stage.user)?);
+
+    restore(harness, &backup)?;
+    let refused = run(&["recover"], &toml).await?;
+    let said = String::from_utf8_lossy(&refused.stderr);
+    ensure!(!refused.status.success() && said.contains("--unlisted-have-failed"), "{said}");
+    // The lease of the one before it may still stand for a moment.
+    eventually("the recovery goes on", || async {
+        Ok(run(&["recover", "--unlisted-have-failed"], &toml).await?.status.success())
+    })
+    .await?;
+    let served = serve(&toml, None)?;
+    harness.wait_until_served().await?;
+    harness.wait_for(request_id(&quote), "refund").await?;
+    stage.rounds_pass().await?;
+    ensure!((base.balance(usdc, user.address).await?, stage.balance(&stage.user)?) == paid, "paid or refunded again");
+    ensure!(served.terminate().await?.success());
+    Ok(())
+}
+
 /// Each thing that can be wrong with the venue is named, with what helps.
 #[tokio::test]
 async fn the_doctor_names_what_is_wrong_with_the_venue() -> Result<()> {

@@ -7,6 +7,7 @@ use serde_json::Value;
 use venue::Transfer;
 
 use super::{FEE, Stage};
+use crate::fast_fill::count;
 use crate::harness::{Engine, eventually, new_account, request_id};
 
 /// The child of a request that was returned for this reason.
@@ -29,6 +30,8 @@ async fn transfers_that_pay_for_no_order_go_back() -> Result<()> {
         stage.send(stage.transfer(5_000_000, memo)?).await?;
     }
     stage.user_has(had - 3 * FEE).await?;
+    let orphans = "select count(*) from deposit where chain_id = 3586256 and refused = 'ORPHANED_DEPOSIT_REFUND'";
+    ensure!(count(&service, orphans).await? == 3);
     let ours = stage.balance(&stage.solver)?;
 
     // The order's own transfer, and a second one under the same memo.

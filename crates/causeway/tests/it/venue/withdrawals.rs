@@ -2,11 +2,11 @@
 
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
-use devnet::Devnet;
-use domain::venue::TxStatus;
+use devnet::{Devnet, NewAccount};
+use domain::venue::{AccountIndex, TxStatus};
 use serde_json::json;
 
-use super::{FEE, OPTIMISM, Stage, VENUE};
+use super::{FEE, OPTIMISM, Stage, USER, VENUE};
 use crate::harness::{Engine, amount, eventually, new_account, request_id};
 use crate::lying_nodes::{configured, endpoint};
 
@@ -150,6 +150,17 @@ async fn a_withdrawal_is_refunded_on_the_venue_less_the_fee() -> Result<()> {
     let status = stage.harness.wait_for(request_id(&quote), "refund").await?;
     ensure!(status["txHashes"][0].as_str().is_some_and(|hash| hash.len() == 80), "{status}");
     stage.user_has(theirs - 2 * FEE).await?;
+
+    // Another account of the venue, if the quote names one.
+    let index = AccountIndex::new(USER + 1)?;
+    let other = NewAccount { index, wallet: new_account(), pays_fees: true, collateral: 0 };
+    let other = stage.simulator.open(other)?;
+    body["refundTo"] = json!(other.index.to_string());
+    let quote = stage.harness.quote(&body).await?;
+    stage.withdraw(&quote).await?;
+    stage.harness.wait_for(request_id(&quote), "refund").await?;
+    eventually("the other account has it", || async { Ok(stage.balance(&other)? == 20_000_000 - FEE) }).await?;
+    ensure!(stage.balance(&stage.user)? == theirs - 3 * FEE - 20_000_000);
     service.stop().await
 }
 
