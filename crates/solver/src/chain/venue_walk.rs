@@ -7,8 +7,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use alloy::primitives::{Address, U256};
 use domain::alarm::Alarm;
-use evm::Head;
+use evm::{Head, SeenDeposit};
 use metrics::counter;
 use store::blocks::Cursor;
 use store::{Tx, blocks, chain_states, deposits, lanes, payments};
@@ -333,6 +334,13 @@ async fn take_hinted(
     }
 }
 
+/// True if a transfer into our account was made with another fee than quotes of withdrawals state. Between accounts of one
+/// wallet there is none.
+fn is_fee_other(venue: &VenueChain, seen: &SeenDeposit, wallet: Address) -> bool {
+    let ours = venue.keys.as_ref().is_some_and(|keys| keys.wallet.address() == wallet);
+    !ours && seen.fee != Some(U256::from(venue.user_fee))
+}
+
 /// Takes in a transfer that the venue shows. False if it has not ended yet.
 pub(super) async fn apply_tx(
     solver: &Arc<Solver>,
@@ -349,9 +357,48 @@ pub(super) async fn apply_tx(
         return Ok(true);
     };
     name(solver, &[tx.hash]).await?;
+    if is_fee_other(venue, &seen, wallet) {
+        let (signed, stated) = (seen.fee.unwrap_or_default(), venue.user_fee);
+        warn!(hash = %tx.hash, %signed, stated, "a user's transfer has another fee than `venue.user_fee`, which quotes state");
+        counter!("causeway_venue_user_fees_differ_total").increment(1);
+    }
     counter!("causeway_deposits_seen_total", "chain" => handle.id().to_string()).increment(1);
     // A deposit's time is that of its queueing; its place is the second in which it was seen.
     apply_late(solver, handle, Head { time: tx.queued_at / 1_000, ..head }, vec![seen]).await?;
     solver.crash("deposit.committed");
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::Bytes;
+    use evm::Id;
+
+    use super::*;
+    use crate::handle::venue::tests::chain;
+
+    #[test]
+    fn a_fee_that_quotes_do_not_state_is_noticed() {
+        let venue = chain();
+        let seen = |fee: u64| SeenDeposit {
+            tx: Default::default(),
+            tx_index: 0,
+            ordinal: 0,
+            log_index: 0,
+            id: Id::None,
+            depositor: Address::ZERO,
+            payer: Address::ZERO,
+            sender: Address::ZERO,
+            currency: Address::ZERO,
+            amount: U256::from(1),
+            to: None,
+            input: Bytes::new(),
+            value: U256::ZERO,
+            fee: Some(U256::from(fee)),
+        };
+        let (ours, theirs) = (venue.keys.as_ref().unwrap().wallet.address(), Address::repeat_byte(9));
+        assert!(!is_fee_other(&venue, &seen(venue.user_fee), theirs));
+        assert!(is_fee_other(&venue, &seen(0), theirs) && is_fee_other(&venue, &seen(venue.user_fee + 1), theirs));
+        assert!(!is_fee_other(&venue, &seen(0), ours));
+    }
 }
