@@ -4,10 +4,12 @@
     .venv/bin/python generate.py > official.json
 
 The signer is the shared library inside the package, called through the package's own bindings; nothing is sent anywhere.
-Signatures are randomised and expiries follow the clock, so every run writes other vectors. All of them must hold.
+Keys, signatures and some of the transfers are random and expiries follow the clock, so every run writes other vectors. All
+of them must hold; `clients/venue/run` makes fresh ones and has them tested.
 """
 
 import json
+import random
 import sys
 
 from eth_account import Account
@@ -87,6 +89,28 @@ def token(private_key, network, account, key_index, deadline):
     return {"privateKey": private_key, "token": text}
 
 
+def anywhere(most):
+    """A number up to the most, of any length: evenly drawn ones would nearly all be long."""
+    return random.randrange(min(most + 1, 2 ** random.randint(1, most.bit_length())))
+
+
+def random_change():
+    return {
+        "network": random.choice((300, 304)),
+        "from": 1 + anywhere(MAX_ACCOUNT - 1),
+        "key_index": anywhere(254),
+        "to": anywhere(MAX_ACCOUNT),
+        "asset": random.randint(1, 62),
+        "from_route": random.randint(0, 1),
+        "to_route": random.randint(0, 1),
+        "amount": 1 + anywhere(MAX_AMOUNT - 1),
+        "fee": anywhere(MAX_AMOUNT),
+        "memo": "0x" + random.randbytes(32).hex(),
+        "skip_nonce": random.randint(0, 1),
+        "nonce": anywhere(2**63 - 1),
+    }
+
+
 def main():
     pairs = []
     for _ in range(8):
@@ -110,6 +134,7 @@ def main():
     )
     transfers = [transfer(keys[n % len(keys)], **change) for n, change in enumerate(changes)]
     transfers += [transfer(key) for key in keys]
+    transfers += [transfer(random.choice(keys), **random_change()) for _ in range(64)]
     refusals = [
         transfer(keys[0], **change)
         for change in (
