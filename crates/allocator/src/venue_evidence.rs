@@ -40,12 +40,16 @@ pub(crate) async fn read(
     else {
         return Ok(Shown::NotFinal);
     };
+    // Two reads that differ prove nothing, a failure neither.
+    if tx != again {
+        return Ok(Shown::NotFinal);
+    }
     if tx.status.standing() == Standing::Void {
         return Ok(Shown::Bad("the transfer that settled it failed"));
     }
     let now = venue.client.status().await?.time_millis;
     let ripe = tx.queued_at.saturating_add(venue.finality_secs.saturating_mul(1_000)) <= now;
-    if tx.status != TxStatus::Executed || tx != again || !ripe {
+    if tx.status != TxStatus::Executed || !ripe {
         return Ok(Shown::NotFinal);
     }
     match venue.client.account(venue.account).await? {
