@@ -110,14 +110,14 @@ pub(super) fn bad(field: &'static str, problem: impl Into<String>) -> ApiError {
     ApiError::Parameter { field, problem: problem.into() }
 }
 
-/// The statuses by which requests are found, and their states. None is ever in the middle of depositing. A fill that is
-/// on its way has no status of its own to be found by, so `pending` finds it.
+/// The statuses by which requests are found, and their states. A fill that is on its way has no status of its own to be
+/// found by, so `pending` finds it.
 const STATUSES: [(&str, &[State]); 5] = [
     ("success", &[State::Success]),
     ("failure", &[State::Failed]),
     ("refund", &[State::Refunded]),
     ("pending", &[State::Pending, State::Submitted, State::Refunding]),
-    ("depositing", &[]),
+    ("depositing", &[State::Depositing]),
 ];
 
 /// The knowledge that reading a filter takes.

@@ -13,7 +13,7 @@ use domain::ids::{ChainId, OrderId, RequestId};
 use domain::ledger::UsdcMicros;
 use domain::money::{Amount, Price, Signed, UsdMicros};
 use domain::pricing::{Fresh, Rates, Route, Side, draft};
-use domain::quote::{Ask, Call, CurrencyKey, Operation, Prices, Quote, QuoteOptions, Trade};
+use domain::quote::{Ask, Call, CurrencyKey, Operation, PermitAsk, Prices, Quote, QuoteOptions, Trade};
 use domain::request::{Next, State};
 use domain::time::Timestamp;
 use store::fast_fills::{self, FastFill};
@@ -36,7 +36,7 @@ const SIBLING_KEY: [u8; 10] = [3; 10];
 const BEGIN: i64 = 1_790_000_000_000;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
-const LETTERS: &str = "abcdefghijklmnopqr";
+const LETTERS: &str = "abcdefghijklmnopqrs";
 
 pub(super) struct World {
     pub store: Store,
@@ -254,6 +254,9 @@ fn quote(letter: char, catalog: &Catalog) -> Quote {
                 (terms.deposit, terms.payout) = (place(OPTIMISM, 2), place(BASE, 1));
             }
         }
+        's' => {
+            ask.options.permit = Some(PermitAsk { valid_secs: 600, relayer: Some(Address::repeat_byte(0x99)) });
+        }
         _ => {}
     }
     quote
@@ -296,6 +299,7 @@ fn grow(tx: &mut Tx<'_>, letter: char) -> Result<(), StoreError> {
         'i' => (State::Failed, Some(FailReason::DepositReorged), Some(RefundFailReason::AmountTooLowToRefund)),
         'j' => (State::Submitted, None, None),
         'n' => (State::Waiting, None, None),
+        's' => (State::Depositing, None, None),
         _ => (State::Pending, None, None),
     };
     let later = if letter == 'h' { Timestamp::from_millis(BEGIN + 100_000) } else { now };
