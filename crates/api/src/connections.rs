@@ -30,9 +30,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{debug, error};
 
-use self::body::{Kept, Rest};
+use self::body::{Answering, Kept, Rest};
 use self::seats::Seats;
-use self::stream::{Phase, Watched};
+use self::stream::{Phase, Timeouts, Watched};
 use crate::network::Network;
 
 /// The longest header that is read, its first line included.
@@ -40,7 +40,7 @@ const MAX_HEADER: usize = 128 * 1024;
 /// The pause after a failed `accept`, which fails at once again where there are no descriptors left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// How many connections there may be, and how slow they may begin.
+/// How many connections there may be, and how slow they may be.
 #[derive(Clone, Debug)]
 pub struct ConnectionLimits {
     pub most: usize,
@@ -50,11 +50,15 @@ pub struct ConnectionLimits {
     pub trusted_proxies: Vec<Network>,
     /// The longest a header may take from its first byte, and a new connection for its first header.
     pub header_timeout: Duration,
+    /// The longest between two calls.
+    pub idle_timeout: Duration,
+    /// The longest a client may take nothing of its answer.
+    pub write_timeout: Duration,
 }
 
 /// Serves connections until it is stopped, and then until those that are open have their answers.
 pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimits, stop: CancellationToken) {
-    let header_timeout = limits.header_timeout;
+    let timeouts = Timeouts { header: limits.header_timeout, idle: limits.idle_timeout, write: limits.write_timeout };
     let (seats, tasks) = (Seats::new(limits), TaskTracker::new());
     let service = TowerToHyperService::new(router);
     loop {
@@ -77,7 +81,7 @@ pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimi
         // Without it an answer is as good, and later.
         let _ = stream.set_nodelay(true);
         let phase = Arc::new(Phase::default());
-        let stream = Watched::new(stream, phase.clone(), header_timeout);
+        let stream = Watched::new(stream, phase.clone(), timeouts);
         let (service, stop) = (service.clone(), stop.clone());
         let answer = move |request| answer(service.clone(), peer, phase.clone(), request);
         tasks.spawn(async move {
@@ -104,7 +108,7 @@ async fn pause(error: &std::io::Error) {
 async fn connection<A, F>(stream: Watched, answer: A, stop: CancellationToken)
 where
     A: Fn(Request<Incoming>) -> F,
-    F: Future<Output = Result<Response<Body>, Infallible>>,
+    F: Future<Output = Result<Response<Answering>, Infallible>>,
 {
     let (stream, service) = (TokioIo::new(stream), service_fn(answer));
     let connection = http1::Builder::new().max_buf_size(MAX_HEADER).serve_connection(stream, service).with_upgrades();
@@ -122,13 +126,13 @@ where
 }
 
 /// Answers one call. If the answer came before the body did, the body is read, within bounds: a client that is still
-/// sending would find its connection broken and never see the answer.
+/// sending would find its connection broken and never see the answer. The call ends with the body of its answer.
 async fn answer(
     service: TowerToHyperService<Router>,
     peer: SocketAddr,
     phase: Arc<Phase>,
     request: Request<Incoming>,
-) -> Result<Response<Body>, Infallible> {
+) -> Result<Response<Answering>, Infallible> {
     phase.begin();
     let waits_for_us = request.headers().contains_key(header::EXPECT);
     let rest = (!request.body().is_end_stream()).then(Rest::default);
@@ -143,6 +147,5 @@ async fn answer(
     {
         response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
     }
-    phase.end();
-    Ok(response)
+    Ok(response.map(|body| Answering::new(body, phase)))
 }

@@ -320,12 +320,17 @@ fn trusted_proxies(config: &Config) -> Result<Vec<Network>> {
 fn connections(config: &Config) -> Result<ConnectionLimits> {
     /// The longest a client may take for a header.
     const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+    /// Longer than the usual 60 seconds of proxies, who are to be the ones that close.
+    const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+    const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
     let count = |count: NonZeroU32| usize::try_from(count.get()).unwrap_or(usize::MAX);
     Ok(ConnectionLimits {
         most: count(config.limits.connections),
         most_per_address: count(config.limits.connections_per_address),
         trusted_proxies: trusted_proxies(config)?,
         header_timeout: HEADER_TIMEOUT,
+        idle_timeout: IDLE_TIMEOUT,
+        write_timeout: WRITE_TIMEOUT,
     })
 }
 

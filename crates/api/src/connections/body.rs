@@ -1,4 +1,4 @@
-//! The body of a call, kept when nobody reads it to its end.
+//! Bodies: that of a call, kept when nobody reads it to its end, and that of an answer, which ends the call.
 
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 
+use super::stream::Phase;
 use crate::json::MAX_BODY;
 
 /// The most of an unread body that is read so that its connection can go on.
@@ -95,5 +96,44 @@ impl Drop for Kept {
         if let Some(incoming) = self.incoming.take().filter(|incoming| !incoming.is_end_stream()) {
             *self.rest.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(incoming);
         }
+    }
+}
+
+/// The body of an answer. The call is under way until it has been sent, or given up.
+#[derive(Debug)]
+pub(super) struct Answering {
+    body: axum::body::Body,
+    phase: Arc<Phase>,
+}
+
+impl Answering {
+    pub(super) fn new(body: axum::body::Body, phase: Arc<Phase>) -> Self {
+        Self { body, phase }
+    }
+}
+
+impl Body for Answering {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        self.phase.end();
     }
 }

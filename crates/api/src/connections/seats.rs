@@ -75,7 +75,15 @@ mod tests {
 
     fn seats(most: usize, most_per_address: usize, proxy: &str) -> Seats {
         let (trusted_proxies, header_timeout) = (vec![proxy.parse().unwrap()], std::time::Duration::from_secs(1));
-        Seats::new(ConnectionLimits { most, most_per_address, trusted_proxies, header_timeout })
+        let (idle_timeout, write_timeout) = (header_timeout, header_timeout);
+        Seats::new(ConnectionLimits {
+            most,
+            most_per_address,
+            trusted_proxies,
+            header_timeout,
+            idle_timeout,
+            write_timeout,
+        })
     }
 
     fn ip(text: &str) -> IpAddr {

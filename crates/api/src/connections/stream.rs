@@ -11,23 +11,33 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use futures::task::AtomicWaker;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use crate::error::Code;
 
-/// The longest between two calls. Longer than the usual 60 seconds of proxies, who are to be the ones that close.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(75);
-/// The longest a client may take nothing of its answer.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest, and the most, that is read of a client that goes on sending after its last answer.
 const LINGER: Duration = Duration::from_secs(1);
 const MAX_LINGER: usize = 4 * 1024 * 1024;
 
+/// How long a client is waited for: for a header, between two calls, and while it takes nothing of its answer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Timeouts {
+    pub header: Duration,
+    pub idle: Duration,
+    pub write: Duration,
+}
+
 /// The phase of a connection, told by whoever answers its calls.
 #[derive(Debug)]
-pub(super) struct Phase(AtomicU8);
+pub(super) struct Phase {
+    now: AtomicU8,
+    /// The connection's task, where it has looked for bytes during a call. The HTTP library does not look again when the
+    /// answer has ended, and nothing else would start the idle time.
+    during_call: AtomicWaker,
+}
 
 const IDLE: u8 = 0;
 /// A part of a header has come, or nothing at all yet.
@@ -37,21 +47,26 @@ const BUSY: u8 = 2;
 
 impl Default for Phase {
     fn default() -> Self {
-        Self(AtomicU8::new(HEADER))
+        Self { now: AtomicU8::new(HEADER), during_call: AtomicWaker::new() }
     }
 }
 
 impl Phase {
     pub(super) fn begin(&self) {
-        self.0.store(BUSY, Ordering::Relaxed);
+        self.set(BUSY);
     }
 
     pub(super) fn end(&self) {
-        self.0.store(IDLE, Ordering::Relaxed);
+        self.set(IDLE);
+        self.during_call.wake();
+    }
+
+    fn set(&self, phase: u8) {
+        self.now.store(phase, Ordering::Relaxed);
     }
 
     fn get(&self) -> u8 {
-        self.0.load(Ordering::Relaxed)
+        self.now.load(Ordering::Relaxed)
     }
 }
 
@@ -78,7 +93,7 @@ impl Timer {
 pub(super) struct Watched {
     stream: TcpStream,
     phase: Arc<Phase>,
-    header_timeout: Duration,
+    timeouts: Timeouts,
     reading: Timer,
     writing: Timer,
     /// The answer that is written in place of one without a body, and how much of it has been.
@@ -88,14 +103,14 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(stream: TcpStream, phase: Arc<Phase>, header_timeout: Duration) -> Self {
+    pub(super) fn new(stream: TcpStream, phase: Arc<Phase>, timeouts: Timeouts) -> Self {
         let (reading, writing) = Default::default();
-        Self { stream, phase, header_timeout, reading, writing, instead: None, lingered: None }
+        Self { stream, phase, timeouts, reading, writing, instead: None, lingered: None }
     }
 
     /// The stalled write, ended if it has taken too long.
     fn stalled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        ready!(self.writing.poll(cx, BUSY, WRITE_TIMEOUT));
+        ready!(self.writing.poll(cx, BUSY, self.timeouts.write));
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
     }
 
@@ -145,15 +160,16 @@ impl AsyncRead for Watched {
                 this.reading.armed = None;
             }
             if this.phase.get() == IDLE && buf.filled().len() > before {
-                this.phase.0.store(HEADER, Ordering::Relaxed);
+                this.phase.set(HEADER);
             }
             return Poll::Ready(read);
         }
         let limit = match this.phase.get() {
-            HEADER => this.header_timeout,
-            IDLE => IDLE_TIMEOUT,
+            HEADER => this.timeouts.header,
+            IDLE => this.timeouts.idle,
             _ => {
                 this.reading.armed = None;
+                this.phase.during_call.register(cx.waker());
                 return Poll::Pending;
             }
         };

@@ -1,7 +1,9 @@
 use std::time::Instant;
 
+use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::post;
+use axum::routing::{get, post};
+use futures::stream;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -9,6 +11,9 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::error::ApiError;
 use crate::json::{ApiJson, MAX_BODY};
+
+const PATIENT: Duration = Duration::from_secs(30);
+const BRIEF: Duration = Duration::from_millis(50);
 
 struct Server {
     address: SocketAddr,
@@ -21,19 +26,28 @@ impl Drop for Server {
     }
 }
 
-async fn server(most: usize, most_per_address: usize) -> Server {
-    server_with(most, most_per_address, Duration::from_secs(30)).await
+fn limits(most: usize, most_per_address: usize) -> ConnectionLimits {
+    let (header_timeout, idle_timeout, write_timeout) = (PATIENT, PATIENT, PATIENT);
+    let trusted_proxies = Vec::new();
+    ConnectionLimits { most, most_per_address, trusted_proxies, header_timeout, idle_timeout, write_timeout }
 }
 
-async fn server_with(most: usize, most_per_address: usize, header_timeout: Duration) -> Server {
+async fn server(most: usize, most_per_address: usize) -> Server {
+    server_with(limits(most, most_per_address)).await
+}
+
+async fn server_with(limits: ConnectionLimits) -> Server {
     let echo = async |ApiJson(body): ApiJson<std::collections::BTreeMap<String, Value>>| axum::Json(body);
     let router = Router::new()
         .route("/echo", post(echo))
         .route("/refuse", post(async || ApiError::NoKey))
         .layer(DefaultBodyLimit::max(MAX_BODY));
+    serve_routes(router, limits).await
+}
+
+async fn serve_routes(router: Router, limits: ConnectionLimits) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (address, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-    let limits = ConnectionLimits { most, most_per_address, trusted_proxies: Vec::new(), header_timeout };
     tokio::spawn(serve(listener, router, limits, stop.clone()));
     Server { address, stop }
 }
@@ -147,7 +161,7 @@ async fn an_address_with_too_many_connections_gets_no_more() {
 
 #[tokio::test]
 async fn half_a_header_is_not_waited_for() {
-    let server = server_with(16, 16, Duration::from_millis(50)).await;
+    let server = server_with(ConnectionLimits { header_timeout: BRIEF, ..limits(16, 16) }).await;
     for sent in ["", "POST /echo HTTP/1.1\r\nhost: x\r\n"] {
         let mut stream = TcpStream::connect(server.address).await.unwrap();
         stream.write_all(sent.as_bytes()).await.unwrap();
@@ -173,4 +187,58 @@ async fn a_stopped_server_ends_when_its_connections_do() {
     server.stop.cancel();
     assert!(is_closed(&mut idle).await);
     assert!(began.elapsed() < Duration::from_secs(10));
+}
+
+/// A part of a body for each step, made by `part`.
+fn streamed<F: Future<Output = Bytes> + Send + 'static>(parts: u32, part: impl Fn(u32) -> F + Send + 'static) -> Body {
+    Body::from_stream(stream::unfold((0, part), move |(at, part)| async move {
+        if at == parts {
+            return None;
+        }
+        let bytes = part(at).await;
+        Some((Ok::<_, Infallible>(bytes), (at + 1, part)))
+    }))
+}
+
+#[tokio::test]
+async fn an_answer_may_take_longer_than_a_connection_may_idle() {
+    let slow = async || {
+        streamed(6, |at| async move {
+            tokio::time::sleep(BRIEF).await;
+            Bytes::from(format!("part {at};"))
+        })
+    };
+    let limits = ConnectionLimits { idle_timeout: BRIEF, ..limits(16, 16) };
+    let server = serve_routes(Router::new().route("/slow", get(slow)), limits).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    // The connection idles once the answer has ended, and is closed then.
+    let mut read = Vec::new();
+    let closed = tokio::time::timeout(PATIENT / 2, stream.read_to_end(&mut read)).await;
+    let text = String::from_utf8(read).unwrap();
+    assert!(text.contains("part 5;") && text.ends_with("\r\n0\r\n\r\n"), "{text}");
+    assert!(closed.is_ok(), "it idles for ever");
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_of_its_answer_is_left() {
+    let ended = CancellationToken::new();
+    let told = ended.clone();
+    let endless = move || {
+        let guard = Arc::new(told.clone().drop_guard());
+        let body = streamed(u32::MAX, move |_| {
+            let guard = guard.clone();
+            async move {
+                let part = Bytes::from(vec![b'x'; 65_536]);
+                drop(guard);
+                part
+            }
+        });
+        async move { body }
+    };
+    let limits = ConnectionLimits { write_timeout: BRIEF, ..limits(16, 16) };
+    let server = serve_routes(Router::new().route("/endless", get(endless)), limits).await;
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    tokio::time::timeout(PATIENT / 2, ended.cancelled()).await.expect("the answer is still being sent");
 }
