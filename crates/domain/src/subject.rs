@@ -45,6 +45,14 @@ impl Purpose {
             Self::Relay => "relay",
         }
     }
+
+    /// Money of a request that goes back. Sweeps and relays are the user's own deposit.
+    pub const fn is_refund(self) -> bool {
+        match self {
+            Self::Refund | Self::Return | Self::Excess | Self::Payout => true,
+            Self::Fill | Self::Refill | Self::Claim | Self::Sweep | Self::Relay => false,
+        }
+    }
 }
 
 /// A deposit's name in 32 bytes: [`crate::deposit::key`].

@@ -89,6 +89,8 @@ fn cases() -> Vec<(String, &'static str)> {
         of("fillTxHash", &hash_of('a', 2).to_string(), "a"),
         of("fillTxHash", &hash_of('c', 1).to_string(), "c"),
         of("refundTxHash", &hash_of('h', 2).to_string(), "h"),
+        // A transaction that we send for the user is no refund.
+        of("refundTxHash", &hash_of('s', 2).to_string(), ""),
         of("originChainId", "10", "r"),
         of("destinationChainId", "10", "abghijklpqs"),
         of("chainId", "10", "abghijklpqrs"),
@@ -138,6 +140,7 @@ fn cases() -> Vec<(String, &'static str)> {
         of("term", &account(0x33), "bh"),
         of("term", &hash_of('h', 2).to_string(), "h"),
         of("term", &hash_of('a', 1).to_string(), "a"),
+        of("term", &hash_of('s', 2).to_string(), "s"),
         of("depositAddress", &account(0x77), ""),
     ]
 }

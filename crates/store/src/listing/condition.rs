@@ -195,7 +195,7 @@ impl Sql {
                 let (off, arg) = (self.off(), self.arg(*hash));
                 self.push(&format!("{off}request.request_id in ({})", with_tx(*role, &arg)));
             }
-            Condition::HasTx(role) => self.push(has_tx(*role)),
+            Condition::HasTx(role) => self.push(&has_tx(*role)),
             Condition::Blocks { from, to, chain } => {
                 self.push(&if condition.is_few_blocks() {
                     format!("{}request.request_id in (select t.request_id from transaction_record t where ", self.off())
@@ -257,6 +257,9 @@ impl Sql {
     }
 }
 
+/// The purposes of [`Purpose::is_refund`](domain::subject::Purpose::is_refund).
+const REFUNDS: &str = "('refund', 'return', 'excess', 'payout')";
+
 /// The requests with this transaction in that part. Payments are known by their hash before a block holds them; the
 /// payment also says whether a transaction of ours is a fill.
 fn with_tx(role: TxRole, hash: &str) -> String {
@@ -274,9 +277,10 @@ fn with_tx(role: TxRole, hash: &str) -> String {
              where t.tx_hash = {hash} and t.direction = 'in' and r.same_chain = 1"
         ),
         TxRole::Refund => format!(
-            "select p.request_id from payment p where p.tx_hash = {hash} and p.purpose <> 'fill' and p.state <> 'void' \
-             union all select t.request_id from transaction_record t where t.tx_hash = {hash} and t.direction = 'out' \
-             and not exists (select 1 from payment q where q.request_id = t.request_id and q.tx_hash = t.tx_hash)"
+            "select p.request_id from payment p where p.tx_hash = {hash} and p.purpose in {REFUNDS} \
+             and p.state <> 'void' union all select t.request_id from transaction_record t where t.tx_hash = {hash} \
+             and t.direction = 'out' and not exists (select 1 from payment q where q.request_id = t.request_id \
+             and q.tx_hash = t.tx_hash)"
         ),
     }
 }
@@ -296,8 +300,8 @@ fn to_address(hash: &str) -> String {
 }
 
 /// Whether a request has a transaction in that part.
-const fn has_tx(role: TxRole) -> &'static str {
-    match role {
+fn has_tx(role: TxRole) -> String {
+    let text = match role {
         TxRole::Any => {
             "(exists (select 1 from transaction_record t where t.request_id = request.request_id) \
              or exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null))"
@@ -311,10 +315,13 @@ const fn has_tx(role: TxRole) -> &'static str {
              (select 1 from transaction_record t where t.request_id = request.request_id and t.direction = 'in')))"
         }
         TxRole::Refund => {
-            "(exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null \
-             and p.purpose <> 'fill' and p.state <> 'void') or exists (select 1 from transaction_record t \
-             where t.request_id = request.request_id and t.direction = 'out' and not exists (select 1 from payment q \
-             where q.request_id = t.request_id and q.tx_hash = t.tx_hash)))"
+            return format!(
+                "(exists (select 1 from payment p where p.request_id = request.request_id and p.tx_hash is not null \
+                 and p.purpose in {REFUNDS} and p.state <> 'void') or exists (select 1 from transaction_record t \
+                 where t.request_id = request.request_id and t.direction = 'out' and not exists (select 1 \
+                 from payment q where q.request_id = t.request_id and q.tx_hash = t.tx_hash)))"
+            );
         }
-    }
+    };
+    text.to_owned()
 }

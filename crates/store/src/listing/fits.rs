@@ -54,21 +54,23 @@ impl Facing<'_> {
 
     fn hashes(&self, role: TxRole) -> Vec<B256> {
         let Listed { payments, void_txs, .. } = self.listed;
-        let made = |fill: bool| {
-            payments.iter().filter(move |payment| (payment.purpose == Purpose::Fill) == fill).filter_map(|it| it.tx)
+        let made = |counts: fn(Purpose) -> bool| {
+            payments.iter().filter(move |payment| counts(payment.purpose)).filter_map(|payment| payment.tx)
         };
+        let ours = || made(|_| true).chain(void_txs.iter().copied());
+        let is_fill = |purpose: Purpose| purpose == Purpose::Fill;
         let of = |direction| self.listed.records().filter(move |it| it.direction == direction).map(|record| record.tx);
         match role {
             TxRole::Any => {
                 let records = self.listed.records().map(|record| record.tx);
-                records.chain(made(true)).chain(made(false)).chain(void_txs.iter().copied()).collect()
+                records.chain(ours()).collect()
             }
             TxRole::Deposit => of(Direction::In).collect(),
             TxRole::Fill if self.facts.same_chain => of(Direction::In).collect(),
-            TxRole::Fill => made(true).collect(),
+            TxRole::Fill => made(is_fill).collect(),
             TxRole::Refund => {
-                let ours: Vec<B256> = made(true).chain(made(false)).chain(void_txs.iter().copied()).collect();
-                made(false).chain(of(Direction::Out).filter(|tx| !ours.contains(tx))).collect()
+                let ours: Vec<B256> = ours().collect();
+                made(Purpose::is_refund).chain(of(Direction::Out).filter(|tx| !ours.contains(tx))).collect()
             }
         }
     }

@@ -106,6 +106,8 @@ fn conditions() -> Vec<Condition> {
         Condition::Tx(TxRole::Deposit, tx_hash(4, 1)),
         Condition::Tx(TxRole::Fill, tx_hash(4, 2)),
         Condition::Tx(TxRole::Refund, tx_hash(5, 2)),
+        Condition::Tx(TxRole::Refund, tx_hash(18, 2)),
+        Condition::Tx(TxRole::Refund, tx_hash(19, 2)),
         Condition::Tx(TxRole::Any, tx_hash(5, 2)),
         Condition::Tx(TxRole::Fill, tx_hash(5, 2)),
         Condition::Tx(TxRole::Fill, tx_hash(6, 1)),

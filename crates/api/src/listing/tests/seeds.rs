@@ -280,6 +280,10 @@ fn grow(tx: &mut Tx<'_>, letter: char) -> Result<(), StoreError> {
         payment(tx, letter, if letter == 'a' { "fill" } else { "refund" })?;
         put(tx, letter, Direction::Out)?;
     }
+    // The relay of a permit is on its way.
+    if letter == 's' {
+        payment(tx, letter, "relay")?;
+    }
     if letter == 'j' {
         let fast = FastFill {
             order: order_of('j'),

@@ -53,6 +53,7 @@ fn cases() -> Vec<(String, &'static str)> {
         of("hash", &hash_of('a', 1).to_string(), "a"),
         of("hash", &hash_of('a', 2).to_string(), "a"),
         of("hash", &hash_of('h', 2).to_string(), "h"),
+        of("hash", &hash_of('s', 2).to_string(), "s"),
         of("hash", &hash_of('b', 1).to_string(), ""),
         of("originChainId", "10", "r"),
         of("destinationChainId", "10", "abghijklpqs"),

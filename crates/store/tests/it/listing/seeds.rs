@@ -136,8 +136,10 @@ pub fn garden() -> Vec<Seed> {
         Seed { reason: Some(FailReason::DepositReorged), ..plain().state(State::Failed) },
         plain().with("/ask/origin", json!([10, account(2)])).with("/terms/deposit", json!([10, account(2)])),
     ];
-    // Void payments are in no listing of fills.
+    // Void payments are in no listing of fills, and a transaction that we send for the user is no refund.
     all.push(plain().deposited().paid("void").state(State::Refunding));
+    all.push(plain().deposited().paid("relay").state(State::Depositing));
+    all.push(plain().deposited().paid("payout").state(State::Refunded));
     all
 }
 
