@@ -1,15 +1,18 @@
 //! Records and lines of the export, as they are shown.
 
+use std::collections::HashMap;
+
 use alloy_primitives::{Address, U256};
 use domain::api_key::ApiKey;
 use domain::ledger::UsdcMicros;
 use domain::money::{Amount, Signed, UsdMicros};
 use domain::outcome::{Outcome, Sponsored};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
+use domain::subject::Purpose;
 use serde_json::Value;
 use store::listing;
 
-use super::seeds::{World, id_of};
+use super::seeds::{World, hash_of, id_of};
 use crate::listing::figures::View;
 use crate::listing::v3::record::RecordV3;
 use crate::listing::v3::row;
@@ -50,6 +53,21 @@ async fn a_record_shows_all_that_is_known_of_a_request() {
         lines.push_str(&line);
     }
     insta::assert_snapshot!("lines", lines.replace('\r', ""));
+}
+
+#[tokio::test]
+async fn a_line_shows_the_amount_of_a_refund_whoever_paid_it() {
+    let world = World::sqlite().await.unwrap();
+    let rendered = Rendered::new(&world.catalog).unwrap();
+    let view = View { catalog: &world.catalog, rendered: &rendered };
+    let mut listed = world.store.list(|tx| listing::listed(tx, id_of('h'))).await.unwrap().unwrap();
+    for purpose in [Purpose::Refund, Purpose::Return, Purpose::Excess, Purpose::Payout] {
+        listed.payments[0].purpose = purpose;
+        let line = row::row(&listed, view, None).unwrap();
+        let named: HashMap<&str, &str> = row::HEADER.split(',').zip(line.trim_end().split(',')).collect();
+        let refund = ["refundTxHash", "refundCurrencySymbol", "refundAmountFormatted"].map(|name| named[name]);
+        assert_eq!(refund, [hash_of('h', 2).to_string().as_str(), "USDC", "249.8"], "{purpose:?}");
+    }
 }
 
 #[tokio::test]

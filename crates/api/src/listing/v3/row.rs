@@ -108,9 +108,7 @@ fn transactions(line: &mut Line, listed: &Listed, figures: &Figures<'_>) {
     }
     let refund = ours().find(|record| !fill(record));
     line.text(&refund.map(|record| listed.tx_text(record.tx)).unwrap_or_default());
-    let back = listed.payments.iter().find(|payment| {
-        matches!(payment.purpose, Purpose::Refund | Purpose::Return | Purpose::Excess) && payment.tx.is_some()
-    });
+    let back = listed.payments.iter().find(|payment| payment.purpose.is_refund() && payment.tx.is_some());
     let back = back.and_then(|it| Some((figures.at(it.chain, it.currency)?, it.amount)));
     line.text(back.as_ref().map_or("", |(priced, _)| priced.currency.symbol.as_str()));
     line.text(&back.map(|(priced, amount)| amount.formatted(priced.currency.decimals)).unwrap_or_default());
