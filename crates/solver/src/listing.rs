@@ -43,7 +43,8 @@ pub(crate) async fn run(solver: Arc<Solver>, stop: CancellationToken) {
 
 async fn refresh(solver: &Solver, catalog: &Arc<Catalog>) -> Result<usize, StoreError> {
     let catalog = catalog.clone();
-    let stale = solver.store.list(move |tx| listing::stale(tx, &catalog, REQUESTS_PER_ROUND)).await?;
+    // Not among the listings: two that take long would keep changes out of all the others.
+    let stale = solver.store.read(move |tx| listing::stale(tx, &catalog, REQUESTS_PER_ROUND)).await?;
     for some in stale.chunks(WRITES_AT_ONCE) {
         let write = |fresh: &listing::Fresh| {
             let fresh = fresh.clone();

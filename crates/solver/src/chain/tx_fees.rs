@@ -37,7 +37,7 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
 async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, position: i64) -> Result<i64, SolverError> {
     let chain = handle.id();
     let movers = NativeMovers { router: handle.chain.router, wrapped: handle.chain.dex.map(|dex| dex.wrapped) };
-    let unread = solver.store.list(move |tx| records::unread(tx, chain, position, MAX_RECEIPTS_PER_ROUND)).await?;
+    let unread = solver.store.read(move |tx| records::unread(tx, chain, position, MAX_RECEIPTS_PER_ROUND)).await?;
     let full = i64::try_from(unread.len()).is_ok_and(|count| count == MAX_RECEIPTS_PER_ROUND);
     let next = unread.last().filter(|_| full).map_or(0, records::Unread::number);
     for unread in unread {
