@@ -5,12 +5,14 @@ use axum::extract::Query;
 use axum::response::IntoResponse;
 use domain::api_key::ApiKey;
 use domain::catalog::Currency;
+use domain::deposit_address::Kind;
 use domain::ledger::UsdcMicros;
 use domain::money::{Price, Signed};
 use domain::outcome::{Outcome, Sponsored};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
 use domain::time::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
+use store::deposit_addresses::Shown;
 use store::listing::{self, DepositMissed, Listed};
 use store::records::Direction;
 
@@ -274,6 +276,39 @@ async fn a_sponsored_request_shows_who_pays_before_and_after_its_fill() {
     let sponsored = Sponsored { wallet: ask.wallet, fees, payment, drift, market: None };
     listed.outcome = Some(Outcome { price: dollar, sponsored: Some(sponsored), app_fees: Vec::new() });
     insta::assert_json_snapshot!("v2_sponsored", render(&world, &listed, Asking::default(), &nobody_knows));
+}
+
+#[tokio::test]
+async fn a_request_shows_its_deposit_address_under_the_names_of_then() {
+    let world = World::sqlite().await.unwrap();
+    let mut listed = stored(&world, 'a').await;
+    let shown = Shown {
+        address: Address::repeat_byte(0x77),
+        kind: Kind::Strict,
+        recovery: None,
+        depositor: None,
+        deposit_tx: None,
+        superseded_by: None,
+    };
+    listed.deposit_address = Some(shown.clone());
+    let record = render(&world, &listed, Asking::default(), &nobody_knows);
+    let address = account(0x77);
+    let unpaid =
+        json!({ "address": address, "depositAddressType": "strict", "depositor": null, "depositTxHash": null });
+    assert_eq!(record["depositAddress"], unpaid);
+    assert_eq!(record["data"]["supersededByRequestId"], Value::Null);
+    let (depositor, tx) = (Some(Address::repeat_byte(0x78)), hash_of('a', 3));
+    let superseded_by = Some(id_of('b'));
+    listed.deposit_address = Some(Shown { kind: Kind::Open, depositor, deposit_tx: Some(tx), superseded_by, ..shown });
+    let record = render(&world, &listed, Asking::default(), &nobody_knows);
+    let paid = json!({
+        "address": address,
+        "depositAddressType": "open",
+        "depositor": account(0x78),
+        "depositTxHash": tx.to_string(),
+    });
+    assert_eq!(record["depositAddress"], paid);
+    assert_eq!(record["data"]["supersededByRequestId"], id_of('b').to_string());
 }
 
 #[tokio::test]

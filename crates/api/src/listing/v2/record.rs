@@ -11,6 +11,7 @@ use domain::money::{Amount, OutOfRange, Price, UsdMicros};
 use domain::request::State;
 use serde::Serialize;
 use serde_json::Value;
+use store::deposit_addresses::Shown;
 use store::listing::Listed;
 use utoipa::ToSchema;
 
@@ -63,9 +64,8 @@ pub(crate) struct RecordV2<'a> {
     status: &'static str,
     user: &'a str,
     recipient: &'a str,
-    /// Null: no request has one.
-    #[schema(value_type = Option<Object>)]
-    deposit_address: Option<Value>,
+    /// Null where the request has none.
+    deposit_address: Option<DepositAddressV2>,
     /// As the quote was asked with.
     #[serde(skip_serializing_if = "Option::is_none")]
     referrer: Option<&'a str>,
@@ -82,6 +82,31 @@ pub(crate) struct RecordV2<'a> {
     updated_at: String,
 }
 
+/// The address that a request was paid at, or is to be.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = DepositAddressV2)]
+pub(crate) struct DepositAddressV2 {
+    address: String,
+    /// `strict` or `open`.
+    deposit_address_type: &'static str,
+    /// The sender of the transfer into the address, where it is known.
+    depositor: Option<String>,
+    /// The transfer into the address. The sweep behind it is in `inTxs`.
+    deposit_tx_hash: Option<String>,
+}
+
+impl From<&Shown> for DepositAddressV2 {
+    fn from(shown: &Shown) -> Self {
+        Self {
+            address: format!("{:#x}", shown.address),
+            deposit_address_type: shown.kind.as_str(),
+            depositor: shown.depositor.map(|depositor| format!("{depositor:#x}")),
+            deposit_tx_hash: shown.deposit_tx.map(|tx| tx.to_string()),
+        }
+    }
+}
+
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RequestDataV2)]
@@ -92,7 +117,8 @@ pub(crate) struct DataV2<'a> {
     fail_reason: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     refund_fail_reason: Option<&'static str>,
-    superseded_by_request_id: Option<&'a str>,
+    /// The request that the money at a deposit address was made into.
+    superseded_by_request_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_tx_hash: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -148,7 +174,7 @@ impl<'a> RecordV2<'a> {
             status: status(request.state),
             user: ask.user.text(),
             recipient: ask.recipient.text(),
-            deposit_address: None,
+            deposit_address: listed.deposit_address.as_ref().map(DepositAddressV2::from),
             referrer: ask.referrer.as_deref(),
             order_data: reading.order_data.then(|| order_data(listed, reading)).flatten(),
             protocol: RequestProtocol::new(listed, figures, reading.view.catalog),
@@ -193,11 +219,12 @@ fn data<'a>(listed: &'a Listed, figures: &Figures<'a>, reading: Reading<'a>) -> 
     let (fees, fees_usd) = fees::quoted(quote, figures)?;
     let sponsored = sponsor::sponsored(listed, figures, reading)?;
     let own = reading.authenticated && reading.owns(listed);
+    let superseded_by = listed.deposit_address.as_ref().and_then(|it| it.superseded_by);
     Ok(DataV2 {
         slippage_tolerance: quote.figures.slippage_bps.to_string(),
         fail_reason: if ended_badly { reason } else { "N/A" },
         refund_fail_reason: request.refund_fail_reason.map(|reason| reason.as_str()),
-        superseded_by_request_id: None,
+        superseded_by_request_id: superseded_by.map(|id| id.to_string()),
         failed_tx_hash: failed.map(|record| listed.tx_text(record.tx)),
         failed_tx_block_number: failed.map(|record| record.block_number),
         failed_call_data: failed.map(CallData::from),
