@@ -30,6 +30,7 @@ pub(crate) fn indexed(rows: &Rows, count: u64) -> Vec<Filter> {
     let with = |keep: fn(&Row<'_>) -> bool| recent().filter(move |row| keep(row));
     let paid = || with(|row| row.state == "success" && !row.template.facts.same_chain);
     let refunded = || with(|row| row.state == "refunded" && !row.template.facts.same_chain);
+    let addresses = || recent().filter_map(|row| row.deposit_address);
     let tx = |name: &str, hash: B256| format!("{name}={hash}");
     let (own, other) = (rows.own_key(), Rows::other_key(3));
     let busy = Rows::busy_user();
@@ -51,6 +52,8 @@ pub(crate) fn indexed(rows: &Rows, count: u64) -> Vec<Filter> {
         of("recipient", recent().map(|row| format!("recipient={}", row.recipient))),
         of("term, an address", recent().map(|row| format!("term={}", row.user))),
         of("term, a hash", paid().map(|row| tx("term", row.payment_tx()))),
+        of("term, a deposit address", addresses().map(|address| format!("term={address:#x}"))),
+        of("depositAddress", addresses().map(|address| format!("depositAddress={address:#x}"))),
         of("depositTxHash", recent().map(|row| tx("depositTxHash", row.deposit_tx()))),
         of("fillTxHash", paid().map(|row| tx("fillTxHash", row.payment_tx()))),
         of("refundTxHash", refunded().map(|row| tx("refundTxHash", row.payment_tx()))),

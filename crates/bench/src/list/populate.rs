@@ -17,8 +17,13 @@ use super::rows::{Row, Rows};
 const ROWS_PER_STATEMENT: u64 = 500;
 const UNITS_AT_ONCE: usize = 4;
 /// Indexes in an order of their own: built once at the end, each takes seconds instead of hours.
-const REBUILT: [&str; 4] =
-    ["request_of_account", "request_of_recipient", "transaction_record_by_hash", "payment_by_hash"];
+const REBUILT: [&str; 5] = [
+    "request_of_account",
+    "request_of_recipient",
+    "request_of_deposit_address",
+    "transaction_record_by_hash",
+    "payment_by_hash",
+];
 /// From here on it is worth it.
 const MANY_ROWS: u64 = 50_000;
 const TABLES: [&str; 5] = ["request", "transaction_record", "payment", "deposit", "deposit_use"];
@@ -92,7 +97,7 @@ async fn create_index(store: &Store, definition: String) -> Result<()> {
     Ok(store.write(unit).await?)
 }
 
-const COLUMNS: [&str; 21] = [
+const COLUMNS: [&str; 22] = [
     "request_id",
     "order_id",
     "state",
@@ -114,9 +119,10 @@ const COLUMNS: [&str; 21] = [
     "app_fees_usd",
     "features",
     "fill_millis",
+    "deposit_address",
 ];
 
-fn values(row: &Row<'_>) -> Result<[Value; 21], StoreError> {
+fn values(row: &Row<'_>) -> Result<[Value; 22], StoreError> {
     let facts = &row.template.facts;
     let features = facts.features.iter().fold(0, |bits, feature: &Feature| bits | feature.bit());
     Ok([
@@ -141,6 +147,7 @@ fn values(row: &Row<'_>) -> Result<[Value; 21], StoreError> {
         facts.app_fees.0.into(),
         Value::Int(features),
         row.fill_millis.into(),
+        row.deposit_address.into(),
     ])
 }
 

@@ -20,6 +20,8 @@ const BUSY_USER: u64 = 0;
 /// Users at the beginning; later there is a new one for every twenty requests.
 const FIRST_USERS: u64 = 500;
 const REQUESTS_PER_USER: u64 = 20;
+/// One request of so many was paid at a deposit address.
+const REQUESTS_PER_ADDRESS: u64 = 20;
 /// Keys beside the caller's own, which has a fifth of all requests.
 const OTHER_KEYS: u64 = 40;
 const REFUND_REASONS: [&str; 4] =
@@ -98,6 +100,8 @@ pub(crate) struct Row<'a> {
     pub user: String,
     pub recipient: String,
     pub key: Option<String>,
+    /// The address that it was paid at.
+    pub deposit_address: Option<Address>,
     /// From deposit to fill, where it was filled.
     pub fill_millis: Option<i64>,
     pub template: &'a Template,
@@ -184,6 +188,7 @@ impl Rows {
         let took = i64::try_from(rng.between(1_500, 30_000)).unwrap_or(i64::MAX);
         let filled = state == "success";
         let same_chain = template.facts.same_chain;
+        let at_address = rng.once_in(REQUESTS_PER_ADDRESS) && !same_chain;
         Row {
             id,
             order,
@@ -194,6 +199,8 @@ impl Rows {
             user: person(user),
             recipient: person(recipient),
             key,
+            // The random part of the order's id.
+            deposit_address: at_address.then(|| Address::from_slice(&order.0[12..])),
             fill_millis: filled.then_some(if same_chain { 0 } else { took }),
             template,
         }

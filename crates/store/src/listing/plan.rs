@@ -17,7 +17,7 @@ fn rank(condition: &Condition, sort: Number) -> Option<u8> {
     match condition {
         Condition::Is(Column::Id | Column::OrderId, _) => Some(0),
         Condition::Is(Column::Parent, _) => Some(1),
-        Condition::Tx(..) => Some(2),
+        Condition::Is(Column::DepositAddress, _) | Condition::Tx(..) => Some(2),
         Condition::Is(Column::Account, _) => Some(3),
         Condition::Is(Column::Recipient, _) => Some(4),
         Condition::Is(Column::Key, _) => Some(5),
@@ -130,6 +130,7 @@ mod tests {
     fn the_narrowest_column_leads_and_alternatives_are_asked_one_by_one() {
         let is = |column, value: &str| Condition::is(column, value);
         let user = is(Column::Account, "a");
+        let at = is(Column::DepositAddress, "d");
         let success = is(Column::State, "success");
         let failure = is(Column::State, "failed");
         let from = Condition::Is(Column::OriginChain, Value::Int(1));
@@ -140,6 +141,8 @@ mod tests {
         for (condition, sort, expected) in [
             (Condition::ALWAYS, age, vec![""]),
             (Condition::All(vec![success.clone(), user.clone()]), age, vec!["+state = $1 and account = $2"]),
+            (Condition::All(vec![user.clone(), at.clone()]), age, vec!["+account = $1 and deposit_address = $2"]),
+            (Condition::Any(vec![user.clone(), at.clone()]), age, vec!["account = $1", "deposit_address = $1"]),
             (Condition::All(vec![success.clone(), from.clone()]), age, vec!["+state = $1 and origin_chain = $2"]),
             (Condition::All(vec![failure.clone(), from.clone()]), age, vec!["state = $1 and +origin_chain = $2"]),
             (Condition::All(vec![kind.clone(), from.clone()]), age, vec!["+request_type = $1 and origin_chain = $2"]),

@@ -36,12 +36,14 @@ fn insert(tx: &mut Tx<'_>) -> Result<(), StoreError> {
     let parent = word(tx.dialect(), "i - 1");
     let requests = format!(
         "{ROWS} insert into request (request_id, order_id, state, fail_reason, quote, created_at, updated_at, account,
-         recipient, origin_chain, destination_chain, request_type, key_id, amount_usd, unlisted, parent_id)
+         recipient, origin_chain, destination_chain, request_type, key_id, amount_usd, unlisted, parent_id,
+         deposit_address)
          select {id}, {order}, case when i % 50 = 0 then 'failed' when i % 33 = 0 then 'refunded'
          when i % 200 = 1 then 'pending' when i % 200 = 2 then 'refunding' else 'success' end,
          case when i % 50 = 0 then 'DEPOSIT_REORGED' when i % 33 = 0 then 'SLIPPAGE' end,
          '', {BEGIN} + i, {BEGIN} + i * 7 % 20011, 'from' || (i % 2000), 'to' || (i % 1999), i % 3, i % 5, 'Bridge',
-         case when i % 10 < 7 then 'key' || (i % 40) end, i % 977, 0, case when i % 500 = 0 then {parent} end from n"
+         case when i % 10 < 7 then 'key' || (i % 40) end, i % 977, 0, case when i % 500 = 0 then {parent} end,
+         case when i % 100 = 7 then {id} end from n"
     );
     tx.rows_dynamic(&requests, &[])?;
     tx.rows_dynamic(
@@ -77,6 +79,7 @@ fn filters() -> Vec<(&'static str, Condition, &'static [&'static str])> {
         ),
         ("includeChildRequests", Condition::is(Column::Parent, bytes(499)), &["request_of_parent"]),
         ("user", is(Column::Account, "from7"), &["request_of_account"]),
+        ("depositAddress", Condition::is(Column::DepositAddress, bytes(107)), &["request_of_deposit_address"]),
         ("recipient", is(Column::Recipient, "to7"), &["request_of_recipient"]),
         ("apiKey", is(Column::Key, "key3"), &["request_of_key"]),
         ("status=failure", state("failed"), &["request_in_state"]),
