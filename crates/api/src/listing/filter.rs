@@ -141,11 +141,7 @@ impl Reader<'_> {
             }
             Filter::User => Condition::is(Column::Account, account(field, text)?),
             Filter::Recipient => Condition::is(Column::Recipient, account(field, text)?),
-            Filter::DepositAddress => {
-                let address = account(field, text)?.parse::<Address>();
-                // Addresses of other machines than the EVM's are none of ours.
-                address.map_or(Condition::NEVER, |address| Condition::is(Column::DepositAddress, address))
-            }
+            Filter::DepositAddress => at_address(&account(field, text)?).unwrap_or(Condition::NEVER),
             Filter::DepositTx => Condition::Tx(TxRole::Deposit, hash(field, text)?),
             Filter::FillTx => Condition::Tx(TxRole::Fill, hash(field, text)?),
             Filter::RefundTx => Condition::Tx(TxRole::Refund, hash(field, text)?),
@@ -266,6 +262,17 @@ pub(super) fn account(field: &'static str, text: &str) -> Result<String, ApiErro
     }
     let fits = (1..=44).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     if fits { Ok(text.to_lowercase()) } else { Err(refused("must be an address")) }
+}
+
+/// The requests of a deposit address. None for addresses of other machines than the EVM's: those are none of ours.
+fn at_address(account: &str) -> Option<Condition> {
+    account.parse::<Address>().ok().map(|address| Condition::is(Column::DepositAddress, address))
+}
+
+/// The requests that have anything to do with an address: as sender, as recipient, or paid at it.
+pub(super) fn about(account: &str) -> Condition {
+    let sides = [Column::Account, Column::Recipient].map(|column| Condition::is(column, account));
+    Condition::Any(sides.into_iter().chain(at_address(account)).collect())
 }
 
 pub(super) fn hash(field: &'static str, text: &str) -> Result<B256, ApiError> {

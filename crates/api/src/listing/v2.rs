@@ -31,9 +31,9 @@ pub(super) struct RequestsV2<'a> {
 /// Lists requests, as before v3.
 ///
 /// Deprecated: its limit is cut every month, and after `Sunset` it answers 410. To move to `GET /requests/v3`: send a key.
-/// `hash` is `term`, or `depositTxHash`, `fillTxHash` and `refundTxHash`; `user` is the sender alone, beside `recipient`;
-/// `referrer` needs `apiKey`. In records, `hash` of a transaction is `txHash`; `fees` are the former `expandedPriceImpact`
-/// with amounts, whose `relay` is `platform`; `appFees` and `paidAppFees` are `appFees.quoted` and `appFees.actual`;
+/// `hash` is `term`, or `depositTxHash`, `fillTxHash` and `refundTxHash`; `user` is the sender alone, beside `recipient` and
+/// `depositAddress`; `referrer` needs `apiKey`. In records, `hash` of a transaction is `txHash`; `fees` are the former
+/// `expandedPriceImpact` with amounts, whose `relay` is `platform`; `appFees` and `paidAppFees` are `appFees.quoted` and `appFees.actual`;
 /// `feeSponsorship` is all about sponsors; `metadata` is `sender` and `data.route`; `referrer` is `data.referrer`, for its
 /// own integrator; `"N/A"` is null; and a fill on its way is `submitted`.
 #[utoipa::path(

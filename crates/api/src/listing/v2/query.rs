@@ -9,7 +9,7 @@ use store::listing::{Column, Condition, Number, Sort, TxRole};
 use utoipa::IntoParams;
 
 use crate::error::ApiError;
-use crate::listing::filter::{Filter, Reader, account, bad, hash, hidden};
+use crate::listing::filter::{Filter, Reader, about, account, bad, hash, hidden};
 use crate::listing::lookup::Lookup;
 use crate::listing::parameters::{flag, limit, list, ordered, seconds, whole};
 use crate::listing::search::Search;
@@ -24,7 +24,7 @@ pub(crate) struct V2Query {
     limit: Option<String>,
     /// The cursor of the page before.
     continuation: Option<String>,
-    /// The sender or the recipient.
+    /// The sender, the recipient, or the deposit address.
     user: Option<String>,
     /// The hash of any transaction, on either chain.
     hash: Option<String>,
@@ -133,9 +133,7 @@ impl V2Query {
             }
         }
         if let Some(text) = &self.user {
-            let user = account("user", text)?;
-            let sides = [Column::Account, Column::Recipient];
-            all.push(Condition::Any(sides.map(|column| Condition::is(column, user.clone())).into()));
+            all.push(about(&account("user", text)?));
         }
         if let Some(text) = &self.hash {
             all.push(Condition::Tx(TxRole::Any, hash("hash", text)?));

@@ -10,7 +10,7 @@ use store::listing::{Column, Condition, Number, Sort, TxRole};
 use utoipa::IntoParams;
 
 use crate::error::ApiError;
-use crate::listing::filter::{Filter, Reader, account, bad, hash, hidden};
+use crate::listing::filter::{Filter, Reader, about, account, bad, hash, hidden};
 use crate::listing::filters::Groups;
 use crate::listing::lookup::Lookup;
 use crate::listing::parameters::{decimal, flag, limit, list, ordered, range, seconds, whole};
@@ -31,7 +31,8 @@ pub(crate) struct V3Query {
     include_total: Option<String>,
     /// The sender.
     user: Option<String>,
-    /// A request's or an order's id, an address, or the hash of any transaction.
+    /// A request's or an order's id, an address of a sender, of a recipient or to deposit at, or the hash of any
+    /// transaction.
     term: Option<String>,
     id: Option<String>,
     order_id: Option<String>,
@@ -292,7 +293,5 @@ fn term(text: &str) -> Result<Condition, ApiError> {
             Condition::Tx(TxRole::Any, id),
         ]));
     }
-    let address = account("term", text)?;
-    let sides = [Column::Account, Column::Recipient];
-    Ok(Condition::Any(sides.map(|column| Condition::is(column, address.clone())).into()))
+    Ok(about(&account("term", text)?))
 }
