@@ -69,7 +69,7 @@ fn sorted(letters: &str) -> String {
 }
 
 /// Everything that is shown without being named.
-const ALL: &str = "abcdefghijklpqrs";
+const ALL: &str = "abcdefghijklpqrstu";
 
 fn account(n: u8) -> String {
     format!("0x{}", alloy_primitives::hex::encode([n; 20]))
@@ -86,16 +86,21 @@ fn cases() -> Vec<(String, &'static str)> {
         of("id", &id_of('c').to_string(), "c"),
         of("orderId", &seeds::order_of('d').to_string(), "d"),
         of("depositTxHash", &hash_of('a', 1).to_string(), "a"),
+        // The sweep, and the transfer into the address before it.
+        of("depositTxHash", &hash_of('t', 1).to_string(), "t"),
+        of("depositTxHash", &hash_of('t', 3).to_string(), "t"),
         of("fillTxHash", &hash_of('a', 2).to_string(), "a"),
         of("fillTxHash", &hash_of('c', 1).to_string(), "c"),
         of("refundTxHash", &hash_of('h', 2).to_string(), "h"),
         // A transaction that we send for the user is no refund.
         of("refundTxHash", &hash_of('s', 2).to_string(), ""),
+        of("refundTxHash", &hash_of('t', 1).to_string(), ""),
+        of("refundTxHash", &hash_of('u', 1).to_string(), ""),
         of("originChainId", "10", "r"),
-        of("destinationChainId", "10", "abghijklpqs"),
-        of("chainId", "10", "abghijklpqrs"),
-        of("status", "success", "acdefr"),
-        of("status", "pending", "bgjklpq"),
+        of("destinationChainId", "10", "abghijklpqstu"),
+        of("chainId", "10", "abghijklpqrstu"),
+        of("status", "success", "acdefru"),
+        of("status", "pending", "bgjklpqt"),
         of("status", "failure", "i"),
         of("status", "refund", "h"),
         of("status", "depositing", "s"),
@@ -107,7 +112,7 @@ fn cases() -> Vec<(String, &'static str)> {
         of("apiKey", &format!("{own},{foreign}"), "bq"),
         of("apiKey", seeds::OWN_TEXT, "b"),
         of("apiKey", "key_ffffffffffffffffffff", ""),
-        of("requestType", "bridge", "ahijklpqs"),
+        of("requestType", "bridge", "ahijklpqstu"),
         of("requestType", "Crosschain Swap", "br"),
         of("requestType", "same-chain swap", "c"),
         of("requestType", "SEND", "d"),
@@ -124,15 +129,18 @@ fn cases() -> Vec<(String, &'static str)> {
         of("features", "fast_fill", "j"),
         of("features", "gas_top_up,fixed_rate", "kl"),
         of("features", "app_fees", "b"),
-        of("features", "deposit_address,gasless_swap,gasless_execution", "s"),
-        of("startTimestamp", "1790000017", "qrs"),
+        of("features", "gasless_swap", "s"),
+        of("features", "deposit_address", "t"),
+        of("features", "gasless_execution", "u"),
+        of("features", "deposit_address,gasless_swap,gasless_execution", "stu"),
+        of("startTimestamp", "1790000017", "qrstu"),
         of("endTimestamp", "1790000002", "ab"),
-        of("startBlock", "108", "ah"),
+        of("startBlock", "108", "ahtu"),
         of("endBlock", "101", "a"),
         of("amountUsdMin", "1000", "r"),
         of("amountUsdMax", "99.5", "d"),
         of("appFeesAmountUsdMin", "0.000001", "b"),
-        of("appFeesAmountUsdMax", "0", "acdefghijklpqrs"),
+        of("appFeesAmountUsdMax", "0", "acdefghijklpqrstu"),
         of("fillTimeMin", "4.5", "a"),
         of("fillTimeMax", "4.499", "cdef"),
         of("term", &id_of('d').to_string(), "d"),
@@ -141,13 +149,15 @@ fn cases() -> Vec<(String, &'static str)> {
         of("term", &hash_of('h', 2).to_string(), "h"),
         of("term", &hash_of('a', 1).to_string(), "a"),
         of("term", &hash_of('s', 2).to_string(), "s"),
-        of("depositAddress", &account(0x77), ""),
+        of("term", &account(seeds::DEPOSIT_ADDRESS), "t"),
+        of("depositAddress", &account(seeds::DEPOSIT_ADDRESS), "t"),
+        of("depositAddress", &account(0x76), ""),
     ]
 }
 
 /// Those whose meaning changes with another parameter.
 fn is_plain(query: &str) -> bool {
-    !["chainId=", "originChainId=", "startBlock=", "endBlock=", "id=", "orderId=", "term=", "depositAddress="]
+    !["chainId=", "originChainId=", "startBlock=", "endBlock=", "id=", "orderId=", "term="]
         .iter()
         .any(|name| query.starts_with(name))
 }
@@ -173,6 +183,7 @@ async fn every_filter_finds_what_it_names_and_nothing_else(world: World) -> anyh
             }
         }
     }
+    let at = account(seeds::DEPOSIT_ADDRESS);
     for (query, letters) in [
         // One side's chain overrides both.
         ("chainId=10&destinationChainId=8453", "cdefr"),
@@ -181,7 +192,14 @@ async fn every_filter_finds_what_it_names_and_nothing_else(world: World) -> anyh
         ("startBlock=200&originChainId=8453", ""),
         ("startBlock=101&endBlock=101&originChainId=8453", "a"),
         ("startTimestamp=1790000100&sortBy=updatedAt", "h"),
-        ("endTimestamp=1790000099&sortBy=updatedAt&startTimestamp=1790000017", "qrs"),
+        ("endTimestamp=1790000099&sortBy=updatedAt&startTimestamp=1790000017", "qrstu"),
+        ("features=gasless_swap&status=depositing", "s"),
+        ("features=gasless_swap&status=success", ""),
+        ("features=gasless_execution,deposit_address&status=success", "u"),
+        (&format!("depositAddress={at}&features=deposit_address"), "t"),
+        (&format!("depositAddress={at}&features=gasless_swap,gasless_execution"), ""),
+        (&format!("depositAddress={at}&status=pending&destinationChainId=10"), "t"),
+        (&format!("depositAddress={at}&status=success"), ""),
         ("privateChainsToInclude=other", ALL),
         ("apiKey=key_01010101010101010101&referrer=shop", "b"),
         ("apiKey=key_01010101010101010101&referrer=Shop", ""),
@@ -226,13 +244,13 @@ async fn every_filter_means_the_same_in_a_group(world: World) -> anyhow::Result<
         assert_eq!(sorted(&found(&world, &asked(&not, &several)).await?), rest, "{not}: {several}");
     }
     for (name, empty) in [
-        ("apiKey", "acdefghijklprs"),
-        ("failReason", "abcdefgjklpqrs"),
-        ("refundFailReason", "abcdefghjklpqrs"),
-        ("fillTxHash", "bghijklpqrs"),
-        ("refundTxHash", "abcdefgijklpqrs"),
+        ("apiKey", "acdefghijklprstu"),
+        ("failReason", "abcdefgjklpqrstu"),
+        ("refundFailReason", "abcdefghjklpqrstu"),
+        ("fillTxHash", "bghijklpqrstu"),
+        ("refundTxHash", "abcdefgijklpqrstu"),
         ("depositTxHash", "bgijklpqrs"),
-        ("depositAddress", ALL),
+        ("depositAddress", "abcdefghijklpqrsu"),
         ("user", ""),
         ("currencyInSymbol", ""),
     ] {
@@ -275,7 +293,7 @@ async fn sorting_is_by_three_keys_in_both_directions(world: World) -> anyhow::Re
     let reversed = |letters: &str| letters.chars().rev().collect::<String>();
     let by_age = ALL;
     // A refund was a while later than the rest.
-    let by_change = "abcdefgijklpqrsh";
+    let by_change = "abcdefgijklpqrstuh";
     for (query, letters) in [
         ("", reversed(by_age)),
         ("sortDirection=asc", by_age.to_owned()),

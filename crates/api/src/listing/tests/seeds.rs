@@ -6,6 +6,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use domain::api_key::{ApiKey, ApiKeyId, KeyLimits, KeyText};
 use domain::balance_change::BalanceChange;
 use domain::catalog::{Catalog, Class};
+use domain::deposit_address::{AddressAsk, Derivation, Kind};
 use domain::fail::{FailReason, RefundFailReason};
 use domain::fees::AppFee;
 use domain::fixed_rate::Fixed;
@@ -16,11 +17,15 @@ use domain::pricing::{Fresh, Rates, Route, Side, draft};
 use domain::quote::{Ask, Call, CurrencyKey, Operation, PermitAsk, Prices, Quote, QuoteOptions, Trade};
 use domain::request::{Next, State};
 use domain::time::Timestamp;
+use store::arrivals::{self, Arrival, Place};
+use store::blocks::{self, Cursor};
+use store::deposit_addresses::{self, DepositAddress, Ends};
 use store::fast_fills::{self, FastFill};
 use store::keys::StoredText;
 use store::records::{self, Direction, Record};
 use store::requests::{self, Child};
 use store::sealing::MasterKey;
+use store::sweeps::{self, Sweep};
 use store::{Options, QuoteRow, Store, StoreError, Tx, listing};
 use tempfile::TempDir;
 
@@ -36,7 +41,10 @@ const SIBLING_KEY: [u8; 10] = [3; 10];
 const BEGIN: i64 = 1_790_000_000_000;
 const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
-const LETTERS: &str = "abcdefghijklmnopqrs";
+const LETTERS: &str = "abcdefghijklmnopqrstu";
+/// The address that one of them is paid at, and who paid there.
+pub(super) const DEPOSIT_ADDRESS: u8 = 0x77;
+const DEPOSITOR: u8 = 0x78;
 
 pub(super) struct World {
     pub store: Store,
@@ -133,7 +141,10 @@ impl World {
             if letter != 'p' {
                 let quote = quote(letter, &world.catalog);
                 let row = QuoteRow::new(&quote, Some(order_of(letter)), Timestamp::from_millis(BEGIN * 2));
-                world.store.write_quote(row).await?;
+                match letter {
+                    't' => world.store.write(move |tx| paid_at_address(tx, &row)).await?,
+                    _ => world.store.write_quote(row).await?,
+                }
             }
             world.store.write(move |tx| grow(tx, letter)).await?;
         }
@@ -257,9 +268,54 @@ fn quote(letter: char, catalog: &Catalog) -> Quote {
         's' => {
             ask.options.permit = Some(PermitAsk { valid_secs: 600, relayer: Some(Address::repeat_byte(0x99)) });
         }
+        't' => {
+            ask.options.deposit_address = Some(AddressAsk { kind: Kind::Strict, recovery: None });
+            ask.refund_to = Some(Address::repeat_byte(0x11).into());
+        }
+        'u' => ask.options.relayed_gas = Some(300_000),
         _ => {}
     }
     quote
+}
+
+/// A request whose address is given out and paid at. The transfer into it is its third transaction.
+fn paid_at_address(tx: &mut Tx<'_>, quote: &QuoteRow) -> Result<(), StoreError> {
+    let (address, order, chain) = (Address::repeat_byte(DEPOSIT_ADDRESS), order_of('t'), ChainId(BASE));
+    let (currency, created_at) = (Address::repeat_byte(1), Timestamp::from_millis(BEGIN));
+    let block = Cursor { number: 90, hash: B256::repeat_byte(7) };
+    blocks::advance(tx, chain, block, created_at, 10)?;
+    let given = DepositAddress {
+        address,
+        request: id_of('t'),
+        order,
+        kind: Kind::Strict,
+        derivation: Derivation::Strict { order, depositor: Address::repeat_byte(0x11) },
+        chain,
+        currency,
+        created_at,
+    };
+    let ends = Ends { watched_until: created_at, forgotten_at: created_at };
+    deposit_addresses::give_out(tx, quote, &given, ends)?.unwrap();
+    let arrival = Arrival {
+        chain,
+        address,
+        currency,
+        amount: units(250_000_000),
+        tx: Some(hash_of('t', 3)),
+        log_index: 1,
+        sender: Some(Address::repeat_byte(DEPOSITOR)),
+        direct: true,
+        block_number: 95,
+        block_hash: B256::repeat_byte(7),
+        ripe_at: 96,
+        created_at,
+    };
+    arrivals::put(tx, &arrival)?;
+    let id = order.0;
+    let sweep = Sweep { id, chain, address, currency, order, request: given.request, reason: None };
+    sweeps::begin(tx, &sweep, created_at)?;
+    arrivals::swept(tx, chain, Place { address, currency }, id)?;
+    sweeps::end(tx, id, true)
 }
 
 fn grow(tx: &mut Tx<'_>, letter: char) -> Result<(), StoreError> {
@@ -273,16 +329,19 @@ fn grow(tx: &mut Tx<'_>, letter: char) -> Result<(), StoreError> {
         return Ok(());
     }
     requests::lock_order(tx, order_of(letter))?.unwrap();
-    if "acdefh".contains(letter) {
+    if "acdefhtu".contains(letter) {
         put(tx, letter, Direction::In)?;
     }
     if "ah".contains(letter) {
-        payment(tx, letter, if letter == 'a' { "fill" } else { "refund" })?;
+        payment(tx, letter, if letter == 'a' { "fill" } else { "refund" }, hash_of(letter, 2))?;
         put(tx, letter, Direction::Out)?;
     }
-    // The relay of a permit is on its way.
-    if letter == 's' {
-        payment(tx, letter, "relay")?;
+    // The relay of a permit is on its way; a sweep and the relay of a smart account's call have brought deposits.
+    match letter {
+        's' => payment(tx, letter, "relay", hash_of(letter, 2))?,
+        't' => payment(tx, letter, "sweep", hash_of(letter, 1))?,
+        'u' => payment(tx, letter, "relay", hash_of(letter, 1))?,
+        _ => {}
     }
     if letter == 'j' {
         let fast = FastFill {
@@ -298,7 +357,7 @@ fn grow(tx: &mut Tx<'_>, letter: char) -> Result<(), StoreError> {
         fast_fills::put(tx, &fast, now)?;
     }
     let (state, reason, refund_reason) = match letter {
-        'a' | 'c' | 'd' | 'e' | 'f' | 'r' => (State::Success, None, None),
+        'a' | 'c' | 'd' | 'e' | 'f' | 'r' | 'u' => (State::Success, None, None),
         'h' => (State::Refunded, Some(FailReason::SolverBalanceTooLow), None),
         'i' => (State::Failed, Some(FailReason::DepositReorged), Some(RefundFailReason::AmountTooLowToRefund)),
         'j' => (State::Submitted, None, None),
@@ -345,7 +404,7 @@ fn put(tx: &mut Tx<'_>, letter: char, direction: Direction) -> Result<(), StoreE
     own.try_for_each(|unread| records::set_read(tx, unread, Amount::ZERO, &changes))
 }
 
-fn payment(tx: &mut Tx<'_>, letter: char, purpose: &'static str) -> Result<(), StoreError> {
+fn payment(tx: &mut Tx<'_>, letter: char, purpose: &'static str, hash: B256) -> Result<(), StoreError> {
     let who = Address::repeat_byte(0x22);
     tx.execute(
         "insert into payment (purpose, subject, request_id, order_id, chain_id, wallet, nonce, target, value, data, gas,
@@ -359,7 +418,7 @@ fn payment(tx: &mut Tx<'_>, letter: char, purpose: &'static str) -> Result<(), S
             who.into(),
             number(letter).into(),
             Address::repeat_byte(1).into(),
-            hash_of(letter, 2).into(),
+            hash.into(),
         ],
     )?;
     Ok(())
