@@ -16,10 +16,11 @@ const READABLE: HeaderValue =
 /// Seconds for which a browser need not ask again.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("3600");
 
-/// The headers of published clients and of keys, on every route; and those of bodies and of names.
+/// The headers of published clients and of keys, on every route; and those of bodies, of names and of streams.
 const CALLERS: &str = "x-api-key,authorization,relay-sdk-version,relay-kit-ui-version";
 const BODIES: &str = "content-type";
 const NAMES: &str = "idempotency-key";
+const POSITIONS: &str = "last-event-id";
 
 /// The methods and headers that a route takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +53,12 @@ impl Preflights {
             let (posts, puts) = (takes("post"), takes("put"));
             let methods =
                 [("GET", takes("get")), ("POST", posts), ("PUT", puts), ("DELETE", takes("delete")), ("OPTIONS", true)];
-            let headers = [(CALLERS, true), (BODIES, posts || puts), (NAMES, posts && idempotency::is_covered(path))];
+            let headers = [
+                (CALLERS, true),
+                (BODIES, posts || puts),
+                (NAMES, posts && idempotency::is_covered(path)),
+                (POSITIONS, takes_position(item)),
+            ];
             let chosen = |all: &[(&'static str, bool)]| -> Vec<&'static str> {
                 all.iter().filter(|(_, taken)| *taken).map(|(name, _)| *name).collect()
             };
@@ -77,6 +83,13 @@ impl Preflights {
     }
 }
 
+/// True if the route is a stream that goes on behind a position.
+fn takes_position(item: &Value) -> bool {
+    let parameters = item["get"]["parameters"].as_array();
+    let named = |it: &Value| it["name"].as_str().is_some_and(|name| name.eq_ignore_ascii_case(POSITIONS));
+    parameters.into_iter().flatten().any(|it| it["in"] == "header" && named(it))
+}
+
 /// Lets a page read the answer.
 pub(crate) fn open(headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, ANYONE);
@@ -94,6 +107,7 @@ mod tests {
         let document = json!({ "paths": {
             "/chains": { "get": {} }, "/quote/v2": { "post": {} }, "/price": { "post": {} },
             "/webhooks/endpoint": { "get": {}, "put": {}, "delete": {} },
+            "/requests/v3/stream": { "get": { "parameters": [{ "in": "header", "name": "Last-Event-ID" }] } },
         } });
         let preflights = Preflights::new(&document);
         for (path, methods, headers) in [
@@ -101,6 +115,7 @@ mod tests {
             ("/quote/v2", "POST,OPTIONS", format!("{CALLERS},{BODIES},{NAMES}")),
             ("/price", "POST,OPTIONS", format!("{CALLERS},{BODIES}")),
             ("/webhooks/endpoint", "GET,PUT,DELETE,OPTIONS", format!("{CALLERS},{BODIES}")),
+            ("/requests/v3/stream", "GET,OPTIONS", format!("{CALLERS},{POSITIONS}")),
         ] {
             let taken = &preflights.routes[path];
             assert_eq!((taken.methods.to_str().unwrap(), taken.headers.to_str().unwrap()), (methods, headers.as_str()));

@@ -2,7 +2,7 @@
 
 use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::compression::CompressionLayer;
+use tower_http::compression::{CompressionLayer, CompressionLevel};
 use utoipa::openapi::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -22,18 +22,24 @@ pub(crate) fn routes(document: OpenApi) -> OpenApiRouter<App> {
         .routes(routes!(currencies::search))
         .routes(routes!(currencies::trending))
         .layer(CompressionLayer::new());
+    // Pages and exports are large and repeat themselves. The stream is not compressed: each event is to arrive at once.
+    let fast = CompressionLayer::new().quality(CompressionLevel::Fastest);
+    let listings = OpenApiRouter::new()
+        .routes(routes!(listing::requests_v3))
+        .routes(routes!(listing::requests_v3_csv))
+        .layer(fast.clone());
     // A panic is caught here already, so that the answer to it announces the retirement as well.
-    let retiring = OpenApiRouter::new().routes(routes!(listing::requests_v2)).layer(CatchPanicLayer::custom(panicked));
+    let retiring =
+        OpenApiRouter::new().routes(routes!(listing::requests_v2)).layer(CatchPanicLayer::custom(panicked)).layer(fast);
     OpenApiRouter::with_openapi(document)
         .merge(catalogue)
+        .merge(listings)
         .merge(retiring)
         .routes(routes!(quote::quote))
         .routes(routes!(quote::quote_unversioned))
         .routes(routes!(quote::price))
         .routes(routes!(status::status))
         .routes(routes!(status::status_v2))
-        .routes(routes!(listing::requests_v3))
-        .routes(routes!(listing::requests_v3_csv))
         .routes(routes!(listing::requests_v3_stream))
         .routes(routes!(health::health))
         .routes(routes!(liquidity::liquidity))

@@ -124,6 +124,10 @@ async fn browsers_may_ask_first() -> Result<()> {
             .iter()
             .all(|name| allowed.contains(name))
     );
+    // A page that was cut off says where it goes on.
+    let stream = harness.client.request(reqwest::Method::OPTIONS, harness.url("/requests/v3/stream")).send().await?;
+    let allowed = stream.headers()["access-control-allow-headers"].to_str()?;
+    ensure!(allowed.contains("last-event-id") && allowed.contains("x-api-key"), "{allowed}");
     service.stop().await
 }
 
@@ -133,6 +137,9 @@ async fn chains_and_documents_are_served() -> Result<()> {
     let service = harness.serve().await?;
     let (_, chains) = harness.get("/chains").await?;
     let base = chains["chains"].as_array().unwrap().iter().find(|chain| chain["id"] == json!(BASE)).unwrap();
+    let packed = harness.client.get(harness.url("/chains")).header("accept-encoding", "gzip").send().await?;
+    ensure!(packed.headers()["content-encoding"] == "gzip", "{:?}", packed.headers());
+    ensure!(packed.headers()["cache-control"] == "public, max-age=60", "{:?}", packed.headers());
     ensure!(base["protocol"]["v2"]["depository"].as_str().unwrap().parse::<Address>()? == harness.depository);
     ensure!(base["currency"]["address"] == "0x0000000000000000000000000000000000000000");
     ensure!(base["solverCurrencies"].as_array().unwrap().iter().any(|currency| currency["symbol"] == "USDC"));

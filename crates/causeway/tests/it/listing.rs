@@ -59,6 +59,7 @@ async fn story(engine: Engine) -> Result<()> {
     older(&harness, &by, &made).await?;
     paged(&harness, &by, records.len()).await?;
     exported(&harness, &by, &records).await?;
+    packed(&harness, &by).await?;
     streamed(&harness, &service, &by).await?;
     service.stop().await
 }
@@ -287,6 +288,23 @@ async fn exported(harness: &Harness, by: &Integrator, records: &[Value]) -> Resu
     }
     ensure!(get("/requests/v3.csv?status=refund").await?.text().await?.lines().count() == 3);
     ensure!(get("/requests/v3.csv?limit=5").await?.status().as_u16() == 400);
+    Ok(())
+}
+
+/// Pages and exports are compressed for those who take that; events are not.
+async fn packed(harness: &Harness, by: &Integrator) -> Result<()> {
+    let get = |path: &str, encoding: &'static str| {
+        let call = harness.client.get(harness.url(path)).header("x-api-key", &by.key);
+        call.header("accept-encoding", encoding).send()
+    };
+    for path in ["/requests/v3", "/requests/v3.csv", "/requests/v2"] {
+        let response = get(path, "gzip").await?;
+        ensure!(response.status() == 200 && response.headers()["content-encoding"] == "gzip", "{path}");
+        ensure!(response.bytes().await?.starts_with(&[0x1f, 0x8b]), "{path}");
+        ensure!(get(path, "identity").await?.headers().get("content-encoding").is_none(), "{path}");
+    }
+    let stream = get("/requests/v3/stream", "gzip").await?;
+    ensure!(stream.status() == 200 && stream.headers().get("content-encoding").is_none());
     Ok(())
 }
 
