@@ -96,8 +96,8 @@ impl<'a> RequestProtocol<'a> {
         let sent = |payment: &PaymentMade| {
             Some(PaymentTx { chain_id: payment.chain.0, transaction_id: listed.tx_text(payment.tx?) })
         };
-        let of = |wanted: &[Purpose]| {
-            listed.payments.iter().filter(|payment| wanted.contains(&payment.purpose)).filter_map(sent).collect()
+        let of = |counts: fn(Purpose) -> bool| {
+            listed.payments.iter().filter(|payment| counts(payment.purpose)).filter_map(sent).collect()
         };
         Some(Self {
             order_id: listed.request.order_id.to_string(),
@@ -111,8 +111,8 @@ impl<'a> RequestProtocol<'a> {
             deposit: DepositSide { origin, relay: None, attestation: None },
             settlement: Settlement {
                 destination: SettledOn {
-                    fills: of(&[Purpose::Fill]),
-                    refunds: of(&[Purpose::Refund, Purpose::Return, Purpose::Payout]),
+                    fills: of(|purpose| purpose == Purpose::Fill),
+                    refunds: of(Purpose::is_refund),
                 },
                 relay: None,
                 attestation: None,

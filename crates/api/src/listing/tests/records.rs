@@ -10,7 +10,7 @@ use domain::outcome::{Outcome, Sponsored};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
 use domain::subject::Purpose;
 use serde_json::Value;
-use store::listing;
+use store::listing::{self, PaymentMade};
 
 use super::seeds::{World, hash_of, id_of};
 use crate::listing::figures::View;
@@ -68,6 +68,27 @@ async fn a_line_shows_the_amount_of_a_refund_whoever_paid_it() {
         let refund = ["refundTxHash", "refundCurrencySymbol", "refundAmountFormatted"].map(|name| named[name]);
         assert_eq!(refund, [hash_of('h', 2).to_string().as_str(), "USDC", "249.8"], "{purpose:?}");
     }
+}
+
+#[tokio::test]
+async fn the_order_of_a_request_shows_all_that_went_back() {
+    let world = World::sqlite().await.unwrap();
+    let rendered = Rendered::new(&world.catalog).unwrap();
+    let view = View { catalog: &world.catalog, rendered: &rendered };
+    let mut listed = world.store.list(|tx| listing::listed(tx, id_of('a'))).await.unwrap().unwrap();
+    let fill = listed.payments[0];
+    let purposes = [Purpose::Refund, Purpose::Return, Purpose::Excess, Purpose::Payout, Purpose::Sweep, Purpose::Relay];
+    for (purpose, ordinal) in purposes.into_iter().zip(3..) {
+        listed.payments.push(PaymentMade { purpose, tx: Some(hash_of('a', ordinal)), ..fill });
+    }
+    let record = serde_json::to_value(RecordV3::new(&listed, view, None).unwrap()).unwrap();
+    let settled = &record["protocol"]["settlement"]["destination"];
+    let hashes = |side: &str| {
+        let all = settled[side].as_array().unwrap();
+        all.iter().map(|payment| payment["transactionId"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(hashes("fills"), [hash_of('a', 2).to_string()]);
+    assert_eq!(hashes("refunds"), [3, 4, 5, 6].map(|ordinal| hash_of('a', ordinal).to_string()));
 }
 
 #[tokio::test]
