@@ -30,6 +30,15 @@ pub async fn credited(harness: &Harness, account: Address, amount: &str) -> Resu
     Ok(body)
 }
 
+/// The currency, the address and the end of the calldata by which an account is funded, as its balance names them.
+async fn asked_for(harness: &Harness, account: Address) -> Result<(Address, Address, B256)> {
+    let body = balance(harness, account).await?;
+    let funding = &body["funding"];
+    ensure!(funding["chainId"] == 8453 && funding["symbol"] == "USDC", "{body}");
+    let text = |name: &'static str| funding[name].as_str().context(name);
+    Ok((text("currency")?.parse()?, text("address")?.parse()?, text("calldataSuffix")?.parse()?))
+}
+
 #[tokio::test]
 async fn every_form_is_credited_or_shown_to_the_operator() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -40,10 +49,12 @@ async fn every_form_is_credited_or_shown_to_the_operator() -> Result<()> {
     let (named, native) = (new_account().address, new_account().address);
     let send = |to: Address, value: u64, data: Bytes| base.send(user.private_key, to, U256::from(value), data);
     ensure!(balance(&harness, named).await?["amount"] == "0", "an account nobody knows has nothing");
-    send(usdc, 0, tagged(&harness, USDC, named)).await?;
+    let (currency, treasury, suffix) = asked_for(&harness, named).await?;
+    send(currency, 0, erc20_fill(treasury, U256::from(USDC), suffix)).await?;
     send(usdc, 0, tagged(&harness, 7, Address::ZERO)).await?;
     let ether = 10u64.pow(16);
-    send(harness.treasury.address, ether, tag(native).to_vec().into()).await?;
+    let (_, treasury, suffix) = asked_for(&harness, native).await?;
+    send(treasury, ether, suffix.to_vec().into()).await?;
     let plain = send(usdc, 0, tagged(&harness, 3, named)[..68].to_vec().into()).await?.transaction_hash;
     let elsewhere = harness.chain("arbitrum");
     elsewhere.fund(user.address).await?;
