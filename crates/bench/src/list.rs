@@ -170,7 +170,7 @@ async fn indexed(sizes: &[Size], args: &ListArgs) -> Result<Vec<Measured>> {
 async fn others(sizes: &[Size], args: &ListArgs) -> Result<Vec<Bounded>> {
     let Some(size) = sizes.last() else { return Ok(Vec::new()) };
     let mut all = Vec::new();
-    for Filter { name, queries } in filters::others() {
+    for Filter { name, queries } in filters::others(&size.rows) {
         if args.only.as_ref().is_some_and(|only| !name.contains(only)) {
             continue;
         }

@@ -78,18 +78,40 @@ pub(crate) fn indexed(rows: &Rows, count: u64) -> Vec<Filter> {
 
 /// Filters without an index of their own: answered from the newest on as long as something matches, and ended in time
 /// where nothing does.
-pub(crate) fn others() -> Vec<Filter> {
+pub(crate) fn others(rows: &Rows) -> Vec<Filter> {
+    let own = rows.own_key();
     let none = "0x00000000000000000000000000000000000000ff";
     vec![
         one("requestType, none of it", "requestType=Unwrap"),
         one("currencyInAddress, none of it", format!("currencyInAddress={none}")),
+        one("currencyOutAddress, none of it", format!("currencyOutAddress={none}")),
+        one("currencyInSymbol", "currencyInSymbol=WETH"),
+        one("currencyOutSymbol", "currencyOutSymbol=WETH"),
         one("features, none of it", "features=fast_fill"),
         one("amountUsdMin, none of it", "amountUsdMin=100000000000"),
+        one("amountUsdMax, none of it", "amountUsdMax=0"),
         one("appFeesAmountUsdMin, none of it", "appFeesAmountUsdMin=100000000000"),
+        one("appFeesAmountUsdMax", "appFeesAmountUsdMax=0"),
         one("fillTimeMin, none of it", "fillTimeMin=1000000"),
+        one("fillTimeMax", "fillTimeMax=0.001"),
+        one("referrer, none of it", format!("apiKey={own}&referrer=nobody")),
+        one("failReason=UNKNOWN, none of it", "failReason=UNKNOWN"),
         one("refundFailReason, none of it", "refundFailReason=REFUND_RECIPIENT_IS_VASP"),
         one("startBlock, without a chain", "startBlock=999999999999"),
+        one("endBlock, without a chain", "endBlock=1"),
+        one("startBlock, endBlock, far apart", "originChainId=8453&startBlock=1&endBlock=1000000"),
+        one(
+            "filters, not:status",
+            format!("filters={}", encoded(r#"[{"not:status":["success","refund","failure"]}]"#)),
+        ),
+        one("filters, not:refundTxHash", format!("filters={}", encoded(r#"[{"not:refundTxHash":null}]"#))),
+        one("filters, not:fillTxHash", format!("filters={}", encoded(r#"[{"not:fillTxHash":null}]"#))),
         one("status, sortBy=updatedAt", "status=failure&sortBy=updatedAt"),
         one("includeTotal", "includeTotal=true"),
     ]
+}
+
+/// The text as a query carries it.
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
