@@ -15,6 +15,7 @@ mod v2;
 mod v3;
 
 pub use cursor::CursorKey;
+pub(crate) use filter::status_names;
 pub use open::OpenAnswers;
 pub(crate) use v2::{__path_requests_v2, requests_v2};
 pub(crate) use v3::{

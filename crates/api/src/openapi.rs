@@ -3,6 +3,7 @@
 //! A route says what is special about it. Everything that holds for all of them (keys, limits, sizes, the body of
 //! errors, examples) is added here by rule, so that a new route has it too.
 
+mod choices;
 mod common;
 mod examples;
 mod page;
@@ -53,6 +54,7 @@ pub(crate) fn described(addresses: &Addresses) -> (Router<App>, Value) {
     let (router, document) = routes(document(addresses)).split_for_parts();
     let mut document = serde_json::to_value(document).expect("the document is plain data");
     common::complete(&mut document);
+    choices::add(&mut document);
     examples::add(&mut document);
     (router, document)
 }

@@ -120,6 +120,10 @@ const STATUSES: [(&str, &[State]); 5] = [
     ("depositing", &[State::Depositing]),
 ];
 
+pub(crate) fn status_names() -> [&'static str; 5] {
+    STATUSES.map(|(name, _)| name)
+}
+
 /// The knowledge that reading a filter takes.
 #[derive(Debug)]
 pub(super) struct Reader<'a> {
@@ -249,7 +253,7 @@ pub(super) fn same_integrator(one: &ApiKey, other: &ApiKey) -> bool {
 
 fn status(field: &'static str, text: &str) -> Result<Condition, ApiError> {
     let known = STATUSES.iter().find(|(name, _)| *name == text);
-    let names = || STATUSES.map(|(name, _)| name).join(", ");
+    let names = || status_names().join(", ");
     let (_, states) = known.ok_or_else(|| bad(field, format!("must be of {}", names())))?;
     Ok(Condition::Any(states.iter().map(|state| Condition::is(Column::State, state.as_str())).collect()))
 }

@@ -83,6 +83,35 @@ fn every_operation_says_what_can_happen_before_it_is_reached() {
     }
 }
 
+#[test]
+fn listings_name_every_choice_and_every_member_that_is_always_there() {
+    let document = document();
+    let schemas = &document["components"]["schemas"];
+    let choices = |schema: &Value| schema["enum"].as_array().unwrap().len();
+    let (older, newer) = (&schemas["RequestV2"], &schemas["RequestV3"]);
+    assert_eq!((choices(&older["properties"]["status"]), choices(&newer["properties"]["status"])), (6, 7));
+    assert_eq!(choices(&newer["properties"]["requestType"]), 7);
+    assert_eq!(choices(&newer["properties"]["features"]["items"]), 7);
+    for schema in [newer, &schemas["RequestDataV3"]] {
+        let required = schema["required"].as_array().unwrap();
+        // The three that only a request's own integrator sees.
+        let gated = ["platformFee", "referrer", "apiKeyName"];
+        let names = schema["properties"].as_object().unwrap().keys().filter(|name| !gated.contains(&name.as_str()));
+        let missing: Vec<_> = names.filter(|name| !required.contains(&json!(name))).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+    for name in ["depositAddress", "protocol"] {
+        assert!(older["required"].as_array().unwrap().contains(&json!(name)), "{name}");
+    }
+    for path in ["/requests/v2", "/requests/v3", "/requests/v3.csv", "/requests/v3/stream"] {
+        let parameters = document["paths"][path]["get"]["parameters"].as_array().unwrap();
+        for name in ["status", "sortBy", "sortDirection"] {
+            let parameter = parameters.iter().find(|parameter| parameter["name"] == name).unwrap();
+            assert!(choices(&parameter["schema"]) > 1, "{path}: {name}");
+        }
+    }
+}
+
 /// A schema with its references, and an example that should be of it: types, required members, enums and patterns.
 fn check(schemas: &Value, schema: &Value, value: &Value, at: &str) {
     if let Some(path) = schema.get("$ref").and_then(Value::as_str) {

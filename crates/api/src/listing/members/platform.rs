@@ -17,8 +17,10 @@ pub(crate) struct PlatformFee<'a> {
     /// The class of the two currencies, by which the fee goes: `stable`, `major` or `minor`.
     bucket: &'static str,
     /// Null: there are no rules but the classes.
+    #[schema(required = true)]
     rule_id: Option<&'static str>,
     /// Null where there is none, or several.
+    #[schema(required = true)]
     integrator_fee_recipient: Option<String>,
     relay_fee_bps: u64,
     integrator_fee_bps: u64,

@@ -34,10 +34,11 @@ pub(crate) struct SolverBody<'a> {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ProtocolDeposit)]
 pub(crate) struct DepositSide {
+    #[schema(required = true)]
     origin: Option<DepositOrigin>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(required = true, value_type = Option<Object>)]
     relay: Option<Value>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(required = true, value_type = Option<Object>)]
     attestation: Option<Value>,
 }
 
@@ -58,9 +59,9 @@ pub(crate) struct DepositOrigin {
 #[schema(as = ProtocolSettlement)]
 pub(crate) struct Settlement {
     destination: SettledOn,
-    #[schema(value_type = Option<Object>)]
+    #[schema(required = true, value_type = Option<Object>)]
     relay: Option<Value>,
-    #[schema(value_type = Option<Object>)]
+    #[schema(required = true, value_type = Option<Object>)]
     attestation: Option<Value>,
 }
 

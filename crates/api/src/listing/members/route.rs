@@ -15,7 +15,9 @@ use crate::wire::AmountBody;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RouteEndsV3)]
 pub(crate) struct Ends<'a> {
+    #[schema(required = true)]
     pub origin: Option<Side<'a>>,
+    #[schema(required = true)]
     pub destination: Option<Side<'a>>,
 }
 
@@ -23,7 +25,9 @@ pub(crate) struct Ends<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = RouteOutcomeV3)]
 pub(crate) struct ActualEnds<'a> {
+    #[schema(required = true)]
     pub origin: Option<Side<'a>>,
+    #[schema(required = true)]
     pub destination: Option<ActualSide<'a>>,
     /// Output units per input unit.
     pub rate: String,
@@ -38,7 +42,9 @@ pub(crate) struct ActualEnds<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = RouteSideV3)]
 pub(crate) struct Side<'a> {
+    #[schema(required = true)]
     pub input_currency: Option<AmountBody<'a>>,
+    #[schema(required = true)]
     pub output_currency: Option<AmountBody<'a>>,
     pub router: &'static str,
 }

@@ -53,6 +53,7 @@ impl From<&BalanceChange> for StateChange {
 #[schema(as = CallData)]
 pub(crate) struct CallData {
     from: String,
+    #[schema(required = true)]
     to: Option<String>,
     data: String,
     value: String,

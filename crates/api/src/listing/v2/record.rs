@@ -65,6 +65,7 @@ pub(crate) struct RecordV2<'a> {
     user: &'a str,
     recipient: &'a str,
     /// Null where the request has none.
+    #[schema(required = true)]
     deposit_address: Option<DepositAddressV2>,
     /// As the quote was asked with.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,6 +76,7 @@ pub(crate) struct RecordV2<'a> {
     #[schema(value_type = Option<Object>)]
     order_data: Option<Value>,
     /// Null for what the user does alone on one chain.
+    #[schema(required = true)]
     protocol: Option<RequestProtocol<'a>>,
     data: DataV2<'a>,
     /// ISO 8601 in UTC.
@@ -91,8 +93,10 @@ pub(crate) struct DepositAddressV2 {
     /// `strict` or `open`.
     deposit_address_type: &'static str,
     /// The sender of the transfer into the address, where it is known.
+    #[schema(required = true)]
     depositor: Option<String>,
     /// The transfer into the address. The sweep behind it is in `inTxs`.
+    #[schema(required = true)]
     deposit_tx_hash: Option<String>,
 }
 
@@ -118,6 +122,7 @@ pub(crate) struct DataV2<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     refund_fail_reason: Option<&'static str>,
     /// The request that the money at a deposit address was made into.
+    #[schema(required = true)]
     superseded_by_request_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_tx_hash: Option<String>,

@@ -34,15 +34,20 @@ pub(crate) struct RecordV3<'a> {
     /// `waiting`, `depositing`, `pending`, `submitted`, `success`, `failure` or `refund`.
     status: &'static str,
     user: &'a str,
+    #[schema(required = true)]
     sender: Option<&'a str>,
     recipient: &'a str,
+    #[schema(required = true)]
     refund_to: Option<&'a str>,
+    #[schema(required = true)]
     superseded_by_request_id: Option<String>,
+    #[schema(required = true)]
     deposit_address: Option<DepositAddressV3>,
     request_type: &'static str,
     features: Vec<&'static str>,
     data: DataV3<'a>,
     /// Null for what the user does alone on one chain.
+    #[schema(required = true)]
     protocol: Option<RequestProtocol<'a>>,
     /// ISO 8601 in UTC.
     created_at: String,
@@ -58,9 +63,12 @@ pub(crate) struct DepositAddressV3 {
     /// `strict` or `open`.
     r#type: &'static str,
     /// The sender of the transfer into the address, where it is known.
+    #[schema(required = true)]
     depositor: Option<String>,
     /// The transfer into the address. The sweep behind it is in `inTxs`.
+    #[schema(required = true)]
     deposit_tx_hash: Option<String>,
+    #[schema(required = true)]
     recovery_address: Option<String>,
 }
 
@@ -83,10 +91,15 @@ impl From<&Shown> for DepositAddressV3 {
 pub(crate) struct DataV3<'a> {
     /// Basis points.
     slippage_tolerance: String,
+    #[schema(required = true)]
     fail_reason: Option<&'static str>,
+    #[schema(required = true)]
     refund_fail_reason: Option<&'static str>,
+    #[schema(required = true)]
     failed_tx_hash: Option<String>,
+    #[schema(required = true)]
     failed_tx_block_number: Option<u64>,
+    #[schema(required = true)]
     failed_call_data: Option<CallData>,
     uses_external_liquidity: bool,
     /// Seconds.
@@ -95,6 +108,7 @@ pub(crate) struct DataV3<'a> {
     in_txs: Vec<TxBody>,
     out_txs: Vec<TxBody>,
     app_fees: AppFees<'a>,
+    #[schema(required = true)]
     fee_sponsorship: Option<SponsorshipV3<'a>>,
     fees: FeesV3<'a>,
     /// For the request's own integrator.
@@ -107,7 +121,9 @@ pub(crate) struct DataV3<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     api_key_name: Option<&'a str>,
     route: RouteV3<'a>,
+    #[schema(required = true)]
     quote_oracle_price: Option<OraclePrice<'a>>,
+    #[schema(required = true)]
     refund_currency_data: Option<AmountBody<'a>>,
     #[schema(value_type = Object)]
     external_metadata: Map<String, Value>,

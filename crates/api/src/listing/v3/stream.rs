@@ -51,6 +51,7 @@ pub(super) struct EventBody<'a> {
     /// Unix milliseconds.
     timestamp: i64,
     /// As it is now. Null where a currency of it is no longer configured.
+    #[schema(required = true)]
     request: Option<RecordV3<'a>>,
 }
 

@@ -130,6 +130,7 @@ pub(super) struct Phase {
     /// `execution`, `swap`, `platform`, `app`, `rent`.
     selected_components: Vec<&'static str>,
     /// Millionths of a dollar.
+    #[schema(required = true)]
     max_subsidization_amount: Option<String>,
     cap_hit: bool,
     components: Components,
