@@ -4,6 +4,7 @@
 //! be noticed; and any two queries together find what both find.
 
 mod errors;
+mod kinds;
 mod records;
 mod seeds;
 mod v2;

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use domain::account::{Account, Vm};
 use domain::api_key::{ApiKey, ApiKeyId, KeyLimits, KeyText};
 use domain::balance_change::BalanceChange;
-use domain::catalog::{Catalog, Class};
+use domain::catalog::{Catalog, Chain, Class, Currency};
 use domain::deposit_address::{AddressAsk, Derivation, Kind};
 use domain::fail::{FailReason, RefundFailReason};
 use domain::fees::AppFee;
@@ -17,6 +18,7 @@ use domain::pricing::{Fresh, Rates, Route, Side, draft};
 use domain::quote::{Ask, Call, CurrencyKey, Operation, PermitAsk, Prices, Quote, QuoteOptions, Trade};
 use domain::request::{Next, State};
 use domain::time::Timestamp;
+use domain::venue::CHAIN;
 use store::arrivals::{self, Arrival, Place};
 use store::blocks::{self, Cursor};
 use store::deposit_addresses::{self, DepositAddress, Ends};
@@ -39,8 +41,8 @@ pub(super) const FOREIGN_KEY: &str = "key_02020202020202020202";
 pub(super) const PRIVATE: &str = "6f1c1e0e-8c0d-4b7e-9d0c-0f6a3a1d2b4c";
 const SIBLING_KEY: [u8; 10] = [3; 10];
 const BEGIN: i64 = 1_790_000_000_000;
-const BASE: u64 = 8453;
-const OPTIMISM: u64 = 10;
+pub(super) const BASE: u64 = 8453;
+pub(super) const OPTIMISM: u64 = 10;
 const LETTERS: &str = "abcdefghijklmnopqrstu";
 /// The address that one of them is paid at, and who paid there.
 pub(super) const DEPOSIT_ADDRESS: u8 = 0x77;
@@ -101,12 +103,20 @@ fn key(id: [u8; 10], name: &str, wallet: Option<Address>) -> ApiKey {
     }
 }
 
+/// The venue as a chain: one currency and no contracts.
+fn venue() -> Chain {
+    let native =
+        Currency { address: Account::parse(Vm::Venue, "0").unwrap(), ..currency(CHAIN.0, 0, "usdc", 6, Class::Stable) };
+    Chain { vm: Vm::Venue, native, tokens: Vec::new(), dex: None, ..chain(CHAIN.0, "venue") }
+}
+
 fn catalog() -> Catalog {
     let mut chains = vec![chain(BASE, "base"), chain(OPTIMISM, "optimism"), chain(777, "private")];
     for chain in &mut chains {
         chain.tokens.push(currency(chain.id.0, 4, "weth", 18, Class::Major));
     }
     chains[2].private_id = Some(PRIVATE.to_owned());
+    chains.push(venue());
     Catalog::new(chains).unwrap()
 }
 
@@ -164,8 +174,7 @@ fn plain(letter: char, catalog: &Catalog) -> Quote {
     let (base, optimism) = (&catalog.chains()[0], &catalog.chains()[1]);
     let (here, there) = (&base.tokens[0], &optimism.tokens[0]);
     let dollars = |dollars: u128| Price::new(dollars * 100_000_000, 8).unwrap();
-    let key =
-        |currency: &domain::catalog::Currency| CurrencyKey { chain: currency.chain, address: currency.address.clone() };
+    let key = |currency: &Currency| CurrencyKey { chain: currency.chain, address: currency.address.clone() };
     let ask = Ask {
         user: Address::repeat_byte(0x11).into(),
         recipient: Address::repeat_byte(0x22).into(),
@@ -213,7 +222,7 @@ fn plain(letter: char, catalog: &Catalog) -> Quote {
     draft(&ask, route, rates, &terms()).and_then(|draft| draft.quote(fresh)).unwrap()
 }
 
-fn place(chain: u64, byte: u8) -> CurrencyKey {
+pub(super) fn place(chain: u64, byte: u8) -> CurrencyKey {
     CurrencyKey { chain: ChainId(chain), address: Address::repeat_byte(byte).into() }
 }
 

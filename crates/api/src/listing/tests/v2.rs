@@ -207,7 +207,7 @@ async fn a_query_that_does_not_fit_is_refused_by_the_name_of_its_field(world: Wo
 
 /// How a record is asked for.
 #[derive(Clone, Copy, Default)]
-struct Asking<'a> {
+pub(super) struct Asking<'a> {
     caller: Option<&'a ApiKey>,
     authenticated: bool,
     order_data: bool,
@@ -219,11 +219,11 @@ async fn shown(world: &World, letter: char, asking: Asking<'_>, price_now: Price
 
 type PriceNow<'a> = &'a dyn Fn(&Currency) -> Option<Price>;
 
-async fn stored(world: &World, letter: char) -> Listed {
+pub(super) async fn stored(world: &World, letter: char) -> Listed {
     world.store.list(move |tx| listing::listed(tx, id_of(letter))).await.unwrap().unwrap()
 }
 
-fn render(world: &World, listed: &Listed, asking: Asking<'_>, price_now: PriceNow<'_>) -> Value {
+pub(super) fn render(world: &World, listed: &Listed, asking: Asking<'_>, price_now: PriceNow<'_>) -> Value {
     let rendered = Rendered::new(&world.catalog).unwrap();
     let Asking { caller, authenticated, order_data } = asking;
     let view = View { catalog: &world.catalog, rendered: &rendered };
@@ -236,7 +236,7 @@ fn render(world: &World, listed: &Listed, asking: Asking<'_>, price_now: PriceNo
     value
 }
 
-fn nobody_knows(_: &Currency) -> Option<Price> {
+pub(super) fn nobody_knows(_: &Currency) -> Option<Price> {
     None
 }
 
@@ -247,7 +247,9 @@ async fn a_record_shows_all_that_is_known_of_a_request() {
         ("v2_filled", 'a'),
         ("v2_app_fees", 'b'),
         ("v2_same_chain_swap", 'c'),
+        ("v2_send", 'd'),
         ("v2_wrap", 'e'),
+        ("v2_unwrap", 'f'),
         ("v2_with_calls", 'g'),
         ("v2_refunded", 'h'),
         ("v2_failed", 'i'),
