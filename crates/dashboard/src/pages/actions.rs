@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use store::chain_pauses::Pause;
 use store::operator_actions::{self, Action};
 
+use super::holdings::fillers;
 use crate::Dashboard;
 use crate::account::Account;
 use crate::failure::Failure;
 use crate::guard::Fields;
-use crate::json::{list, text};
 use crate::layout::token;
 use crate::markup::{copied, empty, field, short, status, time};
 
@@ -120,23 +120,21 @@ fn paused(dashboard: &Dashboard, pauses: &[Pause]) -> Markup {
     }
 }
 
-pub(super) fn gas_form(account: &Account, gas: &Value) -> Markup {
-    let chains = list(gas, "/chains");
+pub(super) fn gas_form(dashboard: &Dashboard, account: &Account) -> Markup {
+    let fillers = fillers(dashboard);
     html! {
         form.card method="post" action="/dashboard/operator/topup" {
             h2 { "Fill up the fillers" }
             (token(account))
-            @if chains.is_empty() {
+            @if fillers.is_empty() {
                 p.faint { "No chain says what its wallets should have." }
             } @else {
                 ul.plain {
-                    @for chain in chains {
-                        @for wallet in list(chain, "/wallets") {
-                            li {
-                                (text(chain, "/name")) " " (copied(text(wallet, "/wallet")))
-                                " has " (text(wallet, "/has"))
-                                @if let Some(lacks) = wallet["lacks"].as_str() { ", lacks " strong { (lacks) } }
-                            }
+                    @for filler in &fillers {
+                        li {
+                            (dashboard.chain_name(filler.chain)) " " (copied(&filler.wallet.to_string()))
+                            " has " (filler.has.as_deref().unwrap_or("an unknown balance"))
+                            @if let Some(lacks) = &filler.lacks { ", lacks " strong { (lacks) } }
                         }
                     }
                 }

@@ -69,11 +69,45 @@ fn held(dashboard: &Dashboard, chain: &Chain, symbol: &str) -> Markup {
 }
 
 /// The native currency of a wallet that pays or relays, as the newest snapshot of its chain shows it.
+fn native_held(dashboard: &Dashboard, chain: ChainId, wallet: Address) -> Option<Amount> {
+    let snapshot = dashboard.app.market.latest(chain)?;
+    snapshot.native.get(&wallet).or_else(|| snapshot.relayers.get(&wallet)).copied()
+}
+
 fn gas(dashboard: &Dashboard, chain: u64, wallet: Address) -> Option<String> {
-    let snapshot = dashboard.app.market.latest(ChainId(chain))?;
     let native = dashboard.app.catalog.chain(ChainId(chain))?.held().find(|it| it.evm_address().is_zero())?;
-    let held = snapshot.native.get(&wallet).or_else(|| snapshot.relayers.get(&wallet))?;
+    let held = native_held(dashboard, ChainId(chain), wallet)?;
     Some(format!("{} {}", brief(&held.formatted(native.decimals)), native.symbol))
+}
+
+/// A filler's wallet on a chain that says what its wallets should have, in whole units of the native currency.
+pub(super) struct Filler {
+    pub chain: u64,
+    pub wallet: Address,
+    /// None while the chain has no snapshot.
+    pub has: Option<String>,
+    /// The amount that fills it up, where that is worth a transaction.
+    pub lacks: Option<String>,
+}
+
+/// The fillers that the treasury fills up, by the newest snapshots. No node is asked: the page is read when one is away.
+pub(super) fn fillers(dashboard: &Dashboard) -> Vec<Filler> {
+    let mut fillers = Vec::new();
+    for handle in dashboard.app.chains.values() {
+        let Some(levels) = handle.settings.gas_levels else { continue };
+        let decimals = handle.chain.native.decimals;
+        for wallet in handle.refilled_wallets() {
+            let has = native_held(dashboard, handle.id(), wallet);
+            let lacks = has.and_then(|has| levels.lacks(has));
+            fillers.push(Filler {
+                chain: handle.id().0,
+                wallet,
+                has: has.map(|amount| brief(&amount.formatted(decimals))),
+                lacks: lacks.map(|amount| brief(&amount.formatted(decimals))),
+            });
+        }
+    }
+    fillers
 }
 
 /// Lanes with the nonces that they take next and the gas that they can pay.

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use api::Acting;
 use axum::extract::{Query, State};
-use axum::http::Method;
 use maud::{Markup, html};
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::audit_runs::{self, AuditRun};
 use store::chain_pauses::{self, Pause};
 use store::depository_holdings::{self, Holding};
@@ -56,7 +55,6 @@ pub(crate) async fn page(
     let lives = dashboard.get(Acting::Operator, "/lives").await.unwrap_or_default();
     let risk = dashboard.get(Acting::Operator, "/operator/risk").await?;
     let losses = dashboard.get(Acting::Operator, "/operator/losses").await?;
-    let gas = dashboard.send(Acting::Operator, Method::POST, "/operator/topups", &json!({ "send": false })).await?;
     let summary = Summary::new(&rows.facts, now);
     let body = html! {
         (done(query.get("done").map(String::as_str)))
@@ -71,7 +69,7 @@ pub(crate) async fn page(
             (summary.charts())
         }
         div.grid.thirds {
-            (refund_form(&account)) (pause_form(&dashboard, &account, &rows.pauses)) (gas_form(&account, &gas))
+            (refund_form(&account)) (pause_form(&dashboard, &account, &rows.pauses)) (gas_form(&dashboard, &account))
         }
         (history(&rows.actions))
     };
