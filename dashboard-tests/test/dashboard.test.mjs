@@ -91,6 +91,51 @@ test('a wallet signs in', async () => {
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
 })
 
+test('money goes to the chain that it is for, or nowhere', async () => {
+  const { page } = main
+  await page.goto(at('/dashboard/transfer'))
+  const told = await page.evaluate(async () => {
+    const { send, useChain } = await import('/dashboard/assets/wallet.js')
+    const chain = { id: 10, name: 'Optimism', rpcUrl: 'http://127.0.0.1:1', native: {} }
+    // A wallet that has to be told of a chain, and that stays where it is for the first so many wishes to move.
+    const wallet = (stays) => {
+      let [known, on, wishes, sent] = [false, 1, 0, []]
+      const request = async ({ method, params }) => {
+        if (method === 'eth_chainId') return `0x${on.toString(16)}`
+        if (method === 'wallet_addEthereumChain') known = true
+        if (method === 'wallet_switchEthereumChain') {
+          if (!known) throw Object.assign(new Error('unknown'), { code: 4902 })
+          wishes += 1
+          if (wishes > stays) on = Number(params[0].chainId)
+        }
+        if (method === 'eth_sendTransaction') sent.push(params[0])
+        if (method === 'eth_getTransactionReceipt') return { status: '0x1' }
+        return method === 'eth_sendTransaction' ? '0xab' : null
+      }
+      return { provider: { request }, sent, move: (id) => { on = id } }
+    }
+    const failed = (act) => act.then(() => '', (error) => error.message)
+    const transaction = { from: '0x1', to: '0x2', data: '0x', value: 5, chainId: 10 }
+    const good = wallet(0)
+    await useChain(good.provider, chain)
+    await send(good.provider, transaction)
+    const stubborn = wallet(9)
+    const moved = wallet(0)
+    await useChain(moved.provider, chain)
+    moved.move(1)
+    return {
+      sent: good.sent,
+      stays: await failed(useChain(stubborn.provider, chain)),
+      moved: await failed(send(moved.provider, transaction)),
+      nowhere: await failed(send(good.provider, { ...transaction, chainId: undefined })),
+      after: [stubborn.sent.length, moved.sent.length, good.sent.length],
+    }
+  })
+  assert.deepEqual(told.sent, [{ from: '0x1', to: '0x2', data: '0x', value: '0x5', chainId: '0xa' }])
+  for (const refusal of [told.stays, told.moved, told.nowhere]) assert.match(refusal, /nothing was sent/)
+  assert.deepEqual(told.after, [0, 0, 1])
+})
+
 test('reading and the test wallet work without JavaScript', async () => {
   const { context, page } = await open(browser, { javaScriptEnabled: false })
   await page.goto(at('/dashboard/sign-in'))

@@ -48,7 +48,7 @@ guarded(deposit, 'deposit-said', async (data, say) => {
   // transfer(address,uint256), then the bytes that name the account to credit.
   const call = `0xa9059cbb${word(BigInt(funding.address))}${word(amount)}${funding.calldataSuffix.slice(2)}`;
   say('Sending…');
-  const hash = await send(provider, { from, to: funding.currency, data: call, value: 0 });
+  const hash = await send(provider, { from, to: funding.currency, data: call, value: 0, chainId: funding.chainId });
   say(`Sent in ${hash}. It is credited when it is final.`);
   const before = document.querySelector('[data-live="balance"]').textContent;
   for (let tries = 0; tries < 120; tries += 1) {

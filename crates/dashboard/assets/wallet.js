@@ -36,7 +36,8 @@ function testWallet() {
           chain = Number(params[0].chainId);
           return null;
         case 'eth_sendTransaction': {
-          const { to, data = '0x', value = '0x0' } = params[0];
+          const { to, data = '0x', value = '0x0', chainId } = params[0];
+          if (chainId && Number(chainId) !== chain) throw new Error(`the test wallet is on the chain ${chain}`);
           return ask({ method, chainId: chain, to, data, value });
         }
         case 'eth_getTransactionReceipt':
@@ -116,24 +117,40 @@ export function sign(provider, address, message, { bytes = false } = {}) {
   return provider.request({ method: 'personal_sign', params: [bytes ? message : hex(message), address] });
 }
 
+const hexId = (id) => `0x${Number(id).toString(16)}`;
+
+/** Refuses to go on unless the wallet says that it is on the chain. */
+async function isOn(provider, id) {
+  const at = Number(await provider.request({ method: 'eth_chainId' }));
+  if (at !== Number(id)) throw new Error(`the wallet is on the chain ${at}, and this is for the chain ${id}: nothing was sent`);
+}
+
 /** Switches to a chain, which is added first where the wallet does not know it. */
 export async function useChain(provider, chain) {
-  const chainId = `0x${chain.id.toString(16)}`;
+  const chainId = hexId(chain.id);
+  const change = () => provider.request({ method: 'wallet_switchEthereumChain', params: [{ chainId }] });
   try {
-    await provider.request({ method: 'wallet_switchEthereumChain', params: [{ chainId }] });
+    await change();
   } catch (error) {
     if (error?.code !== 4902 && error?.data?.originalError?.code !== 4902) throw error;
     await provider.request({
       method: 'wallet_addEthereumChain',
       params: [{ chainId, chainName: chain.name, rpcUrls: [chain.rpcUrl], nativeCurrency: chain.native, blockExplorerUrls: chain.explorerUrl ? [chain.explorerUrl] : [] }],
     });
+    // A wallet may add a chain and stay where it is.
+    await change();
   }
+  await isOn(provider, chain.id);
 }
 
-/** Sends a transaction and waits until a block holds it. */
-export async function send(provider, { from, to, data, value }) {
+/** Sends a transaction on the chain that it is for, and on no other; then waits until a block holds it. */
+export async function send(provider, { from, to, data, value, chainId }) {
+  if (!Number.isSafeInteger(Number(chainId)) || Number(chainId) <= 0) throw new Error('the transaction names no chain: nothing was sent');
   const amount = `0x${BigInt(value ?? 0).toString(16)}`;
-  const hash = await provider.request({ method: 'eth_sendTransaction', params: [{ from, to, data, value: amount }] });
+  // The wallet may have been moved by hand since. It checks the chain once more, by the transaction's own member.
+  await isOn(provider, chainId);
+  const transaction = { from, to, data, value: amount, chainId: hexId(chainId) };
+  const hash = await provider.request({ method: 'eth_sendTransaction', params: [transaction] });
   for (let tries = 0; tries < 300; tries += 1) {
     const receipt = await provider.request({ method: 'eth_getTransactionReceipt', params: [hash] });
     if (receipt) {
