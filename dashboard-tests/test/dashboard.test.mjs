@@ -136,6 +136,32 @@ test('money goes to the chain that it is for, or nowhere', async () => {
   assert.deepEqual(told.after, [0, 0, 1])
 })
 
+test('a transaction that was sent is not sent again by another click', async () => {
+  const { page } = main
+  await page.goto(at('/dashboard/transfer'))
+  const told = await page.evaluate(async () => {
+    const { memory, sendOnce } = await import('/dashboard/assets/wallet.js')
+    let [sent, away, status] = [0, true, '0x1']
+    const request = async ({ method }) => {
+      if (method === 'eth_chainId') return '0xa'
+      if (method === 'eth_sendTransaction') return `0x${(sent += 1)}`
+      if (away) throw new Error('the node is away')
+      return { status }
+    }
+    const attempt = (item) => sendOnce({ request }, memory('a test'), item, { from: '0x1', to: '0x2', data: '0x', value: 1, chainId: 10 })
+      .catch((error) => error.message)
+    const said = [await attempt('0.0')]
+    away = false
+    said.push(await attempt('0.0'))
+    status = '0x0'
+    said.push(await attempt('0.1'))
+    status = '0x1'
+    said.push(await attempt('0.1'))
+    return { said, sent }
+  })
+  assert.deepEqual(told, { said: ['the node is away', '0x1', 'the transaction 0x2 failed', '0x3'], sent: 3 })
+})
+
 test('reading and the test wallet work without JavaScript', async () => {
   const { context, page } = await open(browser, { javaScriptEnabled: false })
   await page.goto(at('/dashboard/sign-in'))

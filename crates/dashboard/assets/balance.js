@@ -1,5 +1,5 @@
 // The app balance: deposits with the bytes that name the wallet, and claims that it signs.
-import { discover, ownAccount, post, send, sign, useChain } from './wallet.js';
+import { discover, mined, ownAccount, post, send, sign, useChain } from './wallet.js';
 
 const fund = document.getElementById('fund');
 const deposit = document.getElementById('deposit');
@@ -23,23 +23,24 @@ function units(text, decimals) {
 
 const word = (number) => number.toString(16).padStart(64, '0');
 
+/** A form whose button works again after a failure, unless something was sent that a second one would repeat. */
 function guarded(form, saying, act) {
   form?.addEventListener('submit', async (event) => {
     event.preventDefault();
     const said = document.getElementById(saying);
     const button = form.querySelector('button');
     button.disabled = true;
+    const progress = { sent: '', say: (text) => { said.textContent = text; } };
     try {
-      await act(new FormData(form), (text) => { said.textContent = text; });
+      await act(new FormData(form), progress);
     } catch (error) {
-      said.textContent = error?.message ?? String(error);
-    } finally {
-      button.disabled = false;
+      progress.say(error?.message ?? String(error));
+      button.disabled = progress.sent !== '';
     }
   });
 }
 
-guarded(deposit, 'deposit-said', async (data, say) => {
+guarded(deposit, 'deposit-said', async (data, progress) => {
   const funding = JSON.parse(fund.dataset.funding);
   const chain = JSON.parse(fund.dataset.chains).find((it) => it.id === funding.chainId);
   const amount = units(data.get('amount'), Number(fund.dataset.decimals));
@@ -47,29 +48,36 @@ guarded(deposit, 'deposit-said', async (data, say) => {
   await useChain(provider, chain);
   // transfer(address,uint256), then the bytes that name the account to credit.
   const call = `0xa9059cbb${word(BigInt(funding.address))}${word(amount)}${funding.calldataSuffix.slice(2)}`;
-  say('Sending…');
-  const hash = await send(provider, { from, to: funding.currency, data: call, value: 0, chainId: funding.chainId });
-  say(`Sent in ${hash}. It is credited when it is final.`);
   const before = document.querySelector('[data-live="balance"]').textContent;
+  progress.say('Sending…');
+  progress.sent = await send(provider, { from, to: funding.currency, data: call, value: 0, chainId: funding.chainId });
+  progress.say(`Sent in ${progress.sent}. It is credited when it is final.`);
+  if (!(await mined(provider, progress.sent))) {
+    const failed = progress.sent;
+    progress.sent = '';
+    throw new Error(`the transaction ${failed} failed`);
+  }
   for (let tries = 0; tries < 120; tries += 1) {
     await new Promise((done) => setTimeout(done, 2000));
-    const page = new DOMParser().parseFromString(await (await fetch(location.href)).text(), 'text/html');
-    if (page.querySelector('[data-live="balance"]')?.textContent !== before) {
+    // While the service is away, the next look tries again.
+    const text = await fetch(location.href).then((answer) => (answer.ok ? answer.text() : ''), () => '');
+    const now = new DOMParser().parseFromString(text, 'text/html').querySelector('[data-live="balance"]');
+    if (now && now.textContent !== before) {
       location.reload();
       return;
     }
   }
 });
 
-guarded(claiming, 'claim-said', async (data, say) => {
+guarded(claiming, 'claim-said', async (data, progress) => {
   const wallet = document.getElementById('claim').dataset.wallet;
   const asked = await post('/dashboard/balance/claim', { wallet, amount: data.get('amount'), recipient: data.get('recipient') });
   const [step] = (await asked.json()).steps;
   const { sign: signing, post: posting } = step.items[0].data;
   const address = await ownAccount(provider);
-  say('Sign the claim in your wallet.');
+  progress.say('Sign the claim in your wallet.');
   const signature = await sign(provider, address, signing.message, { bytes: true });
   await post('/dashboard/balance/permit', { claim: posting.body.requestId, signature });
-  say('The claim is being paid.');
+  progress.say('The claim is being paid.');
   setTimeout(() => location.reload(), 1500);
 });

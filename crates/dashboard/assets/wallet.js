@@ -68,12 +68,17 @@ export function discover(found) {
   }, 300);
 }
 
-/** Shows a button for each wallet. `use` gets the provider; what it throws is shown. */
+/**
+ * Shows a button for each wallet. `use` gets the provider; what it throws is shown, and only then can it be tried again:
+ * whatever was done is not done twice.
+ */
 export function choices(box, label, use) {
   const problem = document.getElementById('problem');
   discover(({ name, provider }) => {
     const button = document.createElement('button');
     button.type = 'button';
+    // A wallet that is found late is no way around one that is at work.
+    button.disabled = Boolean(box.querySelector('button:disabled'));
     button.className = 'primary';
     button.textContent = `${label} ${name}`;
     button.addEventListener('click', async () => {
@@ -86,7 +91,6 @@ export function choices(box, label, use) {
           problem.textContent = error?.message ?? String(error);
           problem.hidden = false;
         }
-      } finally {
         for (const it of box.querySelectorAll('button')) it.disabled = false;
       }
     });
@@ -143,21 +147,42 @@ export async function useChain(provider, chain) {
   await isOn(provider, chain.id);
 }
 
-/** Sends a transaction on the chain that it is for, and on no other; then waits until a block holds it. */
+/** Sends a transaction on the chain that it is for, and on no other. Gives its hash, before any block holds it. */
 export async function send(provider, { from, to, data, value, chainId }) {
   if (!Number.isSafeInteger(Number(chainId)) || Number(chainId) <= 0) throw new Error('the transaction names no chain: nothing was sent');
   const amount = `0x${BigInt(value ?? 0).toString(16)}`;
   // The wallet may have been moved by hand since. It checks the chain once more, by the transaction's own member.
   await isOn(provider, chainId);
   const transaction = { from, to, data, value: amount, chainId: hexId(chainId) };
-  const hash = await provider.request({ method: 'eth_sendTransaction', params: [transaction] });
+  return provider.request({ method: 'eth_sendTransaction', params: [transaction] });
+}
+
+/** Waits until a block holds a transaction. False for one that failed, and so moved nothing. */
+export async function mined(provider, hash) {
   for (let tries = 0; tries < 300; tries += 1) {
     const receipt = await provider.request({ method: 'eth_getTransactionReceipt', params: [hash] });
-    if (receipt) {
-      if (Number(receipt.status) !== 1) throw new Error(`the transaction ${hash} failed`);
-      return hash;
-    }
+    if (receipt) return Number(receipt.status) === 1;
     await new Promise((done) => setTimeout(done, 1000));
   }
-  throw new Error(`the transaction ${hash} is in no block yet; watch it in your wallet`);
+  throw new Error(`the transaction ${hash} is in no block yet; watch it in your wallet. It is not sent again from here`);
+}
+
+/** Hashes of transactions that were sent, kept by the tab under a name: a page that is loaded again knows them. */
+export function memory(name) {
+  const key = `sent:${name}`;
+  const read = () => JSON.parse(sessionStorage.getItem(key) ?? '{}');
+  return {
+    get: (item) => read()[item],
+    set: (item, hash) => sessionStorage.setItem(key, JSON.stringify({ ...read(), [item]: hash })),
+  };
+}
+
+/** Sends a transaction unless it was sent before, and waits for it. One that failed can be sent again. */
+export async function sendOnce(provider, sent, item, transaction) {
+  const before = sent.get(item);
+  const hash = before ?? (await send(provider, transaction));
+  sent.set(item, hash);
+  if (await mined(provider, hash)) return hash;
+  sent.set(item, undefined);
+  throw new Error(`the transaction ${hash} failed`);
 }
