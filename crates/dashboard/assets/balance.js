@@ -1,18 +1,25 @@
 // The app balance: deposits with the bytes that name the wallet, and claims that it signs.
-import { discover, mined, ownAccount, post, send, sign, useChain } from './wallet.js';
+import { accountAmong, discover, mined, post, send, sign, signedIn, useChain } from './wallet.js';
 
 const fund = document.getElementById('fund');
 const deposit = document.getElementById('deposit');
 const claiming = document.getElementById('claiming');
-let provider;
+const choice = document.getElementById('choice');
+const chosen = document.getElementById('with');
+const providers = [];
 
-discover((wallet) => {
-  provider ??= wallet.provider;
+discover(({ name, provider }) => {
+  providers.push(provider);
+  chosen.append(new Option(name, String(providers.length - 1)));
+  // One wallet needs no choice.
+  choice.hidden = providers.length < 2;
   for (const form of [deposit, claiming]) {
     const button = form?.querySelector('button');
-    if (button) button.disabled = false;
+    if (button && providers.length === 1) button.disabled = false;
   }
 });
+
+const provided = () => providers[Number(chosen.value)];
 
 /** A decimal number in smallest units. */
 function units(text, decimals) {
@@ -44,7 +51,9 @@ guarded(deposit, 'deposit-said', async (data, progress) => {
   const funding = JSON.parse(fund.dataset.funding);
   const chain = JSON.parse(fund.dataset.chains).find((it) => it.id === funding.chainId);
   const amount = units(data.get('amount'), Number(fund.dataset.decimals));
-  const from = await ownAccount(provider);
+  const provider = provided();
+  // Whoever pays, the wallet of this page is credited.
+  const from = await accountAmong(provider, [...new Set([fund.dataset.wallet, signedIn()])]);
   await useChain(provider, chain);
   // transfer(address,uint256), then the bytes that name the account to credit.
   const call = `0xa9059cbb${word(BigInt(funding.address))}${word(amount)}${funding.calldataSuffix.slice(2)}`;
@@ -71,10 +80,12 @@ guarded(deposit, 'deposit-said', async (data, progress) => {
 
 guarded(claiming, 'claim-said', async (data, progress) => {
   const wallet = document.getElementById('claim').dataset.wallet;
+  // A balance is its wallet's: the signature of another, signed in or not, pays nothing.
+  const provider = provided();
+  const address = await accountAmong(provider, [wallet]);
   const asked = await post('/dashboard/balance/claim', { wallet, amount: data.get('amount'), recipient: data.get('recipient') });
   const [step] = (await asked.json()).steps;
   const { sign: signing, post: posting } = step.items[0].data;
-  const address = await ownAccount(provider);
   progress.say('Sign the claim in your wallet.');
   const signature = await sign(provider, address, signing.message, { bytes: true });
   await post('/dashboard/balance/permit', { claim: posting.body.requestId, signature });

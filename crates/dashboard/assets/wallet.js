@@ -98,20 +98,34 @@ export function choices(box, label, use) {
   });
 }
 
+async function accounts(provider) {
+  const all = await provider.request({ method: 'eth_requestAccounts' });
+  if (!all?.length) throw new Error('the wallet gave no account');
+  return all;
+}
+
 export async function account(provider) {
-  const [address] = await provider.request({ method: 'eth_requestAccounts' });
-  if (!address) throw new Error('the wallet gave no account');
-  return address;
+  return (await accounts(provider))[0];
+}
+
+/** An account of the wallet that is one of these; with no other does anything go on. */
+export async function accountAmong(provider, wanted) {
+  const all = await accounts(provider);
+  const same = (one, other) => one.toLowerCase() === other.toLowerCase();
+  const found = all.find((address) => wanted.some((it) => same(it, address)));
+  if (!found) throw new Error(`the wallet is at ${all[0]}, and ${wanted.join(' or ')} is needed: switch the wallet's account`);
+  return found;
+}
+
+/** The account that is signed in. */
+export function signedIn() {
+  return meta('account');
 }
 
 /** The account that is signed in; another one of the wallet is refused. */
-export async function ownAccount(provider) {
-  const address = await account(provider);
-  const own = meta('account');
-  if (own && own.toLowerCase() !== address.toLowerCase()) {
-    throw new Error(`the wallet is at ${address}, and you are signed in as ${own}: switch the wallet's account`);
-  }
-  return address;
+export function ownAccount(provider) {
+  const own = signedIn();
+  return own ? accountAmong(provider, [own]) : account(provider);
 }
 
 const hex = (text) => `0x${[...new TextEncoder().encode(text)].map((byte) => byte.toString(16).padStart(2, '0')).join('')}`;

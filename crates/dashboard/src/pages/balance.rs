@@ -73,6 +73,7 @@ pub(crate) async fn page(
                 (figure("Reserved", &dollars(held.reserved.0), "by claims and sponsored fees"))
             }
         }
+        (wallet_choice())
         div.grid { (fund(&dashboard, wallet, &balances)) (withdraw(wallet, available)) }
         section.card { h2 { "History" } (history(&lines, wallet)) }
         section.card { h2 { "Claims" } (claimed(&claims)) }
@@ -96,6 +97,15 @@ fn tabs(wallets: &[Address], shown: Address) -> Markup {
             }
         }
         p.faint { "Wallet " (copied(&shown.to_string())) }
+    }
+}
+
+/// The wallet of the browser that deposits and signs, where there are several. A script fills it.
+fn wallet_choice() -> Markup {
+    html! {
+        div.narrow #choice hidden {
+            (field("with", "Deposit and claim with", "", &html! { select #with autocomplete="off" {} }))
+        }
     }
 }
 
