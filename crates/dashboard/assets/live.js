@@ -1,9 +1,23 @@
 // Live parts of a page: an event of the service, or a short while, and they are loaded again. What a person is using
-// (an open detail, a focused control) is left alone.
+// (an open detail, a focused control) is left alone until it is left.
 import { prepare } from './copy.js';
 
+/** The shortest time between two loads: an account has so many pages a minute, for all of its tabs. */
+const SPACING = 3000;
+/** Several events come at once; one load shows them all. */
 const PAUSE = 400;
-let waiting = false;
+/** Facts of a listing are written shortly after the event, so that the page looks once more. */
+const ONCE_MORE = 2900;
+const RECONNECT = 30000;
+const MAX_RECONNECTS = 20;
+
+let timer;
+let loading = false;
+/** The beginning of the last load, and the time before which no load is the last. */
+let began = 0;
+let wanted = 0;
+/** A part was in use when it changed. */
+let skipped = false;
 
 function busy(part) {
   return part.contains(document.activeElement) && document.activeElement !== document.body;
@@ -14,36 +28,84 @@ function keepOpen(from, to) {
   [...to.querySelectorAll('details')].forEach((it, index) => { if (open[index]) it.open = true; });
 }
 
-async function reload() {
-  if (waiting || document.hidden) return;
-  waiting = true;
-  await new Promise((done) => setTimeout(done, PAUSE));
-  try {
-    const response = await fetch(location.href, { headers: { accept: 'text/html' } });
-    if (!response.ok || response.redirected) return;
-    const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
-    for (const part of document.querySelectorAll('[data-live]')) {
-      const next = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
-      if (!next || busy(part) || next.isEqualNode(part)) continue;
-      keepOpen(part, next);
-      part.replaceWith(next);
-      prepare(next);
+async function load() {
+  const response = await fetch(location.href, { headers: { accept: 'text/html' } });
+  if (!response.ok || response.redirected) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
+  skipped = false;
+  for (const part of document.querySelectorAll('[data-live]')) {
+    const next = fresh.querySelector(`[data-live="${part.dataset.live}"]`);
+    if (!next || next.isEqualNode(part)) continue;
+    if (busy(part)) {
+      skipped = true;
+      continue;
     }
-  } catch {
-    // The service is away; the next event tries again.
-  } finally {
-    waiting = false;
+    keepOpen(part, next);
+    part.replaceWith(next);
+    prepare(next);
   }
+}
+
+function plan(at) {
+  if (timer || loading || document.hidden) return;
+  const due = Math.max(at, began + SPACING);
+  timer = setTimeout(async () => {
+    [timer, loading, began] = [undefined, true, Date.now()];
+    try {
+      await load();
+    } catch {
+      // The service is away; the next event tries again.
+    }
+    loading = false;
+    if (began < wanted) plan(wanted);
+  }, due - Date.now());
+}
+
+/** Loads the parts again soon, and once more after `later` milliseconds. */
+function changed(later) {
+  const now = Date.now();
+  wanted = Math.max(wanted, now + later);
+  plan(now + PAUSE);
 }
 
 const parts = [...document.querySelectorAll('[data-live]')];
 const every = parts.map((part) => Number(part.dataset.every)).find((seconds) => seconds > 0);
-if (every) {
-  setInterval(reload, every * 1000);
-} else if (parts.length > 0) {
-  const events = new EventSource('/dashboard/live');
-  events.addEventListener('request.status.updated', reload);
-  // Facts of a listing are written shortly after the event, so that the page looks once more.
-  events.addEventListener('request.status.updated', () => setTimeout(reload, 2500));
-  addEventListener('pagehide', () => events.close());
+let events;
+let reconnects = 0;
+let waiting;
+
+/** A tab that nobody sees has no stream: a browser opens few connections to one service. */
+function listen() {
+  if (every || document.hidden || (events && events.readyState !== EventSource.CLOSED)) return;
+  clearTimeout(waiting);
+  events = new EventSource('/dashboard/live');
+  events.addEventListener('request.status.updated', () => changed(ONCE_MORE));
+  // Also the first time: something may have happened between the page and its stream.
+  events.addEventListener('open', () => {
+    reconnects = 0;
+    changed(0);
+  });
+  events.addEventListener('error', () => {
+    // After a refusal a browser gives up.
+    if (events.readyState !== EventSource.CLOSED || reconnects >= MAX_RECONNECTS) return;
+    reconnects += 1;
+    waiting = setTimeout(listen, RECONNECT);
+  });
+}
+
+if (parts.length > 0) {
+  if (every) setInterval(() => changed(0), every * 1000);
+  listen();
+  document.addEventListener('visibilitychange', () => {
+    if (document.hidden) {
+      clearTimeout(timer);
+      timer = undefined;
+      events?.close();
+    } else {
+      changed(0);
+      listen();
+    }
+  });
+  document.addEventListener('focusout', () => { if (skipped) changed(0); });
+  addEventListener('pagehide', () => events?.close());
 }
