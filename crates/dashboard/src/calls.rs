@@ -2,7 +2,7 @@
 
 use api::Acting;
 use axum::body::{Body, to_bytes};
-use axum::http::{Method, Request, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
 use axum::response::Response;
 use serde_json::Value;
 use url::form_urlencoded;
@@ -12,6 +12,9 @@ use crate::failure::Failure;
 
 /// The largest answer that a page is made from.
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
+
+/// The header by which a browser names the last event that it got.
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// A path with a query. Pairs without a value are left out.
 pub(crate) fn with_query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
@@ -26,8 +29,21 @@ pub(crate) fn with_query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a st
 impl Dashboard {
     /// The answer as it comes, for a browser to get as it is.
     pub(crate) async fn open(&self, acting: Acting, path: &str) -> Result<Response, Failure> {
-        let request = Request::builder().uri(path).body(Body::empty());
-        let request = request.map_err(|_| Failure::bad("the address does not fit"))?;
+        self.open_behind(acting, path, None).await
+    }
+
+    /// The answer as it comes, of a stream that goes on behind an event where the browser names one.
+    pub(crate) async fn open_behind(
+        &self,
+        acting: Acting,
+        path: &str,
+        last_event: Option<&HeaderValue>,
+    ) -> Result<Response, Failure> {
+        let mut request = Request::builder().uri(path);
+        if let Some(last_event) = last_event {
+            request = request.header(LAST_EVENT_ID, last_event);
+        }
+        let request = request.body(Body::empty()).map_err(|_| Failure::bad("the address does not fit"))?;
         let mut response = self.api.call(acting, request).await;
         // The routes are open to pages of every site; an account's own answers are not.
         response.headers_mut().remove(header::ACCESS_CONTROL_ALLOW_ORIGIN);
