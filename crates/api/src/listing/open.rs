@@ -11,12 +11,15 @@ use crate::error::ApiError;
 /// Of one process: for one key, and in all.
 const EXPORTS: (usize, usize) = (2, 8);
 const STREAMS: (usize, usize) = (10, 200);
+/// Streams of the dashboard's pages, each a tab that somebody sees: they take nothing from those of the key.
+const WATCHES: (usize, usize) = (20, 200);
 const RETRY_AFTER_SECS: u64 = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Long {
     Export,
     Stream,
+    Watch,
 }
 
 #[derive(Debug)]
@@ -42,6 +45,7 @@ impl OpenAnswers {
         let (per_key, in_all) = match kind {
             Long::Export => EXPORTS,
             Long::Stream => STREAMS,
+            Long::Watch => WATCHES,
         };
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let open: usize = counts.iter().filter(|((known, _), _)| *known == kind).map(|(_, count)| count).sum();
@@ -85,6 +89,9 @@ mod tests {
         assert!(matches!(all.open(Long::Export, one), Err(ApiError::TooMany { .. })));
         assert!(all.open(Long::Export, other).is_ok());
         assert!(all.open(Long::Stream, one).is_ok());
+        let watches: Vec<_> = (0..20).map(|_| all.open(Long::Watch, one).unwrap()).collect();
+        assert!(all.open(Long::Watch, one).is_err() && all.open(Long::Stream, one).is_ok());
+        drop(watches);
         drop(first);
         let third = all.open(Long::Export, one).unwrap();
         drop((second, third));

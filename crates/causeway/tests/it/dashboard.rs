@@ -10,7 +10,7 @@ use reqwest::header::{CONTENT_SECURITY_POLICY, COOKIE, LOCATION, SET_COOKIE};
 use reqwest::{Client, Response, redirect};
 
 use crate::fast_fill::sign;
-use crate::harness::{Engine, Harness, ask, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, WAIT_TIMEOUT, ask, eventually, execute, new_account, request_id};
 
 /// A browser without scripts: it keeps its cookies and follows no redirect.
 struct Browser<'a> {
@@ -262,9 +262,16 @@ async fn a_key_is_renamed_rotated_and_revoked_and_a_session_ends() -> Result<()>
     ensure!(browser.post(&format!("{base}/revoke"), &[]).await?.status() == 400, "nobody was asked");
     ensure!(browser.post(&format!("{base}/revoke"), &[("sure", "yes")]).await?.status() == 303);
     ensure!(status(&second).await? == 401);
-    // The cookie of a session that was ended opens nothing.
+    // The cookie of a session that was ended opens nothing, and the stream that it opened ends.
     let cookies = browser.cookies.clone();
+    let mut live = browser.get("/dashboard/live").await?;
+    ensure!(live.chunk().await?.is_some(), "a stream begins with its position");
     ensure!(browser.post("/dashboard/sign-out", &[]).await?.status() == 303);
+    let ended = async {
+        while live.chunk().await?.is_some() {}
+        Ok::<_, reqwest::Error>(())
+    };
+    tokio::time::timeout(WAIT_TIMEOUT, ended).await.context("a stream goes on after its session")??;
     browser.cookies = cookies;
     ensure!(browser.get("/dashboard").await?.status() == 303);
     service.stop().await

@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -25,6 +26,7 @@ use super::record::RecordV3;
 use crate::App;
 use crate::caller::Keyed;
 use crate::error::{ApiError, ErrorBody};
+use crate::in_process::Acting;
 use crate::json::ApiQuery;
 use crate::listing::figures::View;
 use crate::listing::filter::bad;
@@ -77,13 +79,15 @@ pub(super) struct EventBody<'a> {
 pub(crate) async fn requests_v3_stream(
     State(app): State<App>,
     Keyed(caller): Keyed,
+    within: Option<Extension<Acting>>,
     headers: HeaderMap,
     ApiQuery(query): ApiQuery<V3Query>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     query.refuse_order()?;
     let given = headers.get("last-event-id").map(|value| position(value.to_str().ok())).transpose()?;
     let asked = query.read(Lookup::from(&app), &caller).await?;
-    let open = app.open_answers.open(Long::Stream, caller.id)?;
+    let kind = if within.is_some() { Long::Watch } else { Long::Stream };
+    let open = app.open_answers.open(kind, caller.id)?;
     let position = match given {
         Some(position) => position,
         None => app.store.list(listing::newest).await.map_err(ApiError::of_listing)?,
