@@ -21,7 +21,7 @@ impl<S: Sync> FromRequestParts<S> for Account {
 }
 
 impl Dashboard {
-    /// The keys of an account, revoked ones included.
+    /// The keys of an account, the newest of its revoked ones last.
     pub(crate) async fn keys_of(&self, account: &Account) -> Result<Vec<ApiKey>, Failure> {
         let address = account.address;
         Ok(self.app.store.read(move |tx| key_owners::keys_of(tx, address)).await?)

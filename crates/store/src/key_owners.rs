@@ -6,8 +6,10 @@ use domain::time::Timestamp;
 
 use crate::{StoreError, Tx, keys};
 
-/// Keys of one account. More are refused: pages and filters show all of them.
+/// Live keys of one account. More are refused: pages and filters show all of them.
 pub const MAX_KEYS: u32 = 50;
+/// Revoked keys of one account that are shown, those that were revoked last.
+pub const MAX_REVOKED: u32 = 20;
 
 /// Gives a key to an account, whoever had it before. False if there is no such key.
 pub fn give(tx: &mut Tx<'_>, key: ApiKeyId, account: Address, now: Timestamp) -> Result<bool, StoreError> {
@@ -20,12 +22,18 @@ pub fn give(tx: &mut Tx<'_>, key: ApiKeyId, account: Address, now: Timestamp) ->
     Ok(given > 0)
 }
 
-/// The keys of an account, in the order in which it got them, revoked ones included.
+/// The keys of an account: live ones in the order in which it got them, and then the newest of the revoked ones.
 pub fn keys_of(tx: &mut Tx<'_>, account: Address) -> Result<Vec<ApiKey>, StoreError> {
-    let rows = tx.rows(
-        "select key_id from api_key_owner where account = $1 order by since, key_id limit $2",
+    let mut rows = tx.rows(
+        "select o.key_id from api_key_owner o join api_key k on k.key_id = o.key_id
+         where o.account = $1 and k.revoked_at is null order by o.since, o.key_id limit $2",
         &[account.into(), MAX_KEYS.into()],
     )?;
+    rows.extend(tx.rows(
+        "select o.key_id from api_key_owner o join api_key k on k.key_id = o.key_id
+         where o.account = $1 and k.revoked_at is not null order by k.revoked_at desc, o.key_id limit $2",
+        &[account.into(), MAX_REVOKED.into()],
+    )?);
     let mut found = Vec::with_capacity(rows.len());
     for row in rows {
         let id = row.text(0)?.parse().map_err(|_| crate::columns::unknown(0, "a key id"))?;
@@ -43,7 +51,12 @@ pub fn owns(tx: &mut Tx<'_>, account: Address, key: ApiKeyId) -> Result<bool, St
     Ok(row.is_some())
 }
 
-/// The number of keys that an account has.
+/// The number of live keys that an account has.
 pub fn count(tx: &mut Tx<'_>, account: Address) -> Result<u64, StoreError> {
-    tx.row("select count(*) from api_key_owner where account = $1", &[account.into()])?.map_or(Ok(0), |row| row.uint(0))
+    let row = tx.row(
+        "select count(*) from api_key_owner o join api_key k on k.key_id = o.key_id
+         where o.account = $1 and k.revoked_at is null",
+        &[account.into()],
+    )?;
+    row.map_or(Ok(0), |row| row.uint(0))
 }

@@ -143,7 +143,10 @@ pub(crate) async fn create(
         key_owners::give(tx, key.id, owner, key.created_at)
     };
     if !dashboard.app.store.write(unit).await? {
-        return Err(Failure::bad(format!("An account has at most {} keys.", key_owners::MAX_KEYS)));
+        return Err(Failure::bad(format!(
+            "An account has at most {} keys. Revoke one that is not in use.",
+            key_owners::MAX_KEYS
+        )));
     }
     Ok(shown_once(&account, id, &text))
 }

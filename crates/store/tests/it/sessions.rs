@@ -86,6 +86,12 @@ async fn a_key_belongs_to_one_account(database: Database) -> anyhow::Result<()> 
         Ok::<_, StoreError>((key_owners::owns(tx, one, key(2).id)?, key_owners::count(tx, other)?))
     };
     assert_eq!(store.read(unit).await?, (false, 1));
+    // A revoked key makes room for another, and stands behind the live ones.
+    assert!(give(2, one).await?);
+    store.write(move |tx| keys::revoke(tx, key(1).id, at(50))).await?;
+    let ids: Vec<_> = of(one).await?.iter().map(|key| (key.id, key.revoked_at)).collect();
+    assert_eq!(ids, [(key(2).id, None), (key(1).id, Some(at(50)))]);
+    assert_eq!(store.read(move |tx| key_owners::count(tx, one)).await?, 1);
     store.close().await;
     Ok(())
 }
