@@ -10,7 +10,8 @@ use reqwest::header::{CONTENT_SECURITY_POLICY, COOKIE, LOCATION, SET_COOKIE};
 use reqwest::{Client, Response, redirect};
 
 use crate::fast_fill::sign;
-use crate::harness::{Engine, Harness, WAIT_TIMEOUT, ask, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, WAIT_TIMEOUT, ask, eventually, execute, found, new_account, request_id};
+use crate::isolation::{HOOK, KEY_NAME, Owned, REFERRER, by_another_key, read_until};
 
 /// A browser without scripts: it keeps its cookies and follows no redirect.
 struct Browser<'a> {
@@ -94,18 +95,29 @@ enum Reach {
     Form(Vec<(&'static str, String)>),
     /// Nothing can be named: the page is about the caller alone.
     Nothing,
+    /// A form that is about the caller alone, or that needs another's signature: whatever it says, the owner's pages stay
+    /// as they are.
+    Act(Vec<(&'static str, String)>),
+    /// The end of the caller's own session.
+    SignOut,
     /// A page of public records, without the members that are the owner's.
     PublicRecord,
-    /// A stream, which has no end; it is bound to the keys of the caller as a listing is.
+    /// A stream, which has no end; it is bound to the keys of the caller as a listing is, and read beside a transfer.
     Stream,
 }
 
-/// Things of the owner, for others to ask for.
-struct Owned {
-    key: String,
-    wallet: String,
-    request: String,
-}
+/// Routes that are open to everyone, by name: a new one is added here by somebody who has thought about it.
+const EVERYONE: [(&str, &str); 5] = [
+    ("get", "/dashboard/sign-in"),
+    ("post", "/dashboard/sign-in"),
+    ("post", "/dashboard/sign-in/message"),
+    // These two are there where a test wallet is configured, on local networks.
+    ("post", "/dashboard/sign-in/test"),
+    ("post", "/dashboard/test-wallet"),
+];
+
+/// The name of the owner's saved view.
+const VIEW: &str = "owners-view";
 
 /// A route that is added is not known here, and the test fails until somebody has decided how others could misuse it.
 fn reach(route: &RouteFacts, owned: &Owned) -> Result<Reach> {
@@ -121,22 +133,29 @@ fn reach(route: &RouteFacts, owned: &Owned) -> Result<Reach> {
         ("get", "/dashboard/requests/{id}") => Reach::PublicRecord,
         ("get", "/dashboard/live") => Reach::Stream,
         // The signature of a claim is the wallet's: whoever hands it in, it pays the same.
-        ("post", "/dashboard/balance/permit") => Reach::Nothing,
+        ("post", "/dashboard/balance/permit") => {
+            let signature = format!("0x{}", "11".repeat(65));
+            Reach::Act(vec![("claim", owned.request.clone()), ("signature", signature)])
+        }
         ("get", "/dashboard" | "/dashboard/keys" | "/dashboard/webhooks" | "/dashboard/transfer") => Reach::Nothing,
-        ("post", "/dashboard/keys" | "/dashboard/sign-out") => Reach::Nothing,
+        ("post", "/dashboard/keys") => Reach::Act(vec![("name", KEY_NAME.to_owned())]),
+        ("post", "/dashboard/sign-out") => Reach::SignOut,
         // A view is found by its account and its name: the name of another account's view names one's own.
-        ("post", "/dashboard/requests/views" | "/dashboard/requests/views/delete") => Reach::Nothing,
+        ("post", "/dashboard/requests/views") => {
+            Reach::Act(vec![("name", VIEW.to_owned()), ("query", "status=failure".to_owned())])
+        }
+        ("post", "/dashboard/requests/views/delete") => Reach::Act(vec![("name", VIEW.to_owned())]),
         other => anyhow::bail!("nobody has said how others could misuse {other:?}"),
     })
 }
 
 /// A transfer under a key, once it is listed.
-async fn listed_transfer(harness: &Harness, key: &str) -> Result<String> {
+async fn listed_transfer(harness: &Harness, key: &str, referrer: &str) -> Result<String> {
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let user = base.fresh_user().await?;
     let (here, there) = ((base.id, Address::ZERO), (optimism.id, Address::ZERO));
     let mut body = ask(user.address, user.address, here, there, U256::from(10_000_000_000_000_000u64));
-    body["referrer"] = serde_json::json!("owners-shop");
+    body["referrer"] = serde_json::json!(referrer);
     let call = harness.client.post(harness.url("/quote/v2")).header("x-api-key", key).json(&body);
     let quote = call.send().await?.json().await?;
     execute(base, &quote, &user).await?;
@@ -151,6 +170,24 @@ async fn listed_transfer(harness: &Harness, key: &str) -> Result<String> {
     Ok(id)
 }
 
+/// Gives the owner a key with a webhook, a view, and a transfer that has arrived.
+async fn own(harness: &Harness, owner: &mut Browser<'_>, account: &Account) -> Result<Owned> {
+    let (key, text) = owner.create_key(KEY_NAME).await?;
+    let hook = format!("http://127.0.0.1:9/{HOOK}");
+    let fields = [("url", hook.as_str()), ("enabled", "yes")];
+    ensure!(owner.post(&format!("/dashboard/keys/{key}/webhooks"), &fields).await?.status() == 303);
+    let fields = [("name", VIEW), ("query", "status=success")];
+    ensure!(owner.post("/dashboard/requests/views", &fields).await?.status() == 303);
+    let request = listed_transfer(harness, &text, REFERRER).await?;
+    let delivery = found("a delivery", || async {
+        let call = harness.client.get(harness.url("/webhooks/deliveries")).header("x-api-key", &text);
+        let logged: serde_json::Value = call.send().await?.json().await?;
+        Ok(logged.pointer("/deliveries/0/deliveryId").and_then(|id| id.as_str()).map(str::to_owned))
+    })
+    .await?;
+    Ok(Owned { key, text, wallet: account.address.to_string(), request, delivery })
+}
+
 #[tokio::test]
 async fn every_page_is_for_its_own_account_and_for_operators_where_it_says_so() -> Result<()> {
     let harness = Harness::new(Engine::Sqlite).await?;
@@ -160,10 +197,14 @@ async fn every_page_is_for_its_own_account_and_for_operators_where_it_says_so() 
     let account = new_account();
     owner.sign_in(&account).await?;
     other.sign_in(&new_account()).await?;
-    let (key, text) = owner.create_key("owners-key").await?;
-    other.create_key("theirs").await?;
-    let owned = Owned { request: listed_transfer(&harness, &text).await?, wallet: account.address.to_string(), key };
+    let (_, theirs) = other.create_key("theirs").await?;
+    let live = other.get("/dashboard/live").await?;
+    let owned = own(&harness, &mut owner, &account).await?;
     ensure!(owner.get(&format!("/dashboard/keys/{}", owned.key)).await?.status() == 200);
+    // A stream that was open all the time tells of one's own transfer, and of nothing before it.
+    let own = listed_transfer(&harness, &theirs, "their-shop").await?;
+    let told = read_until(live, &own).await?;
+    ensure!(!told.contains(&owned.request) && !told.contains(REFERRER), "{told}");
 
     let mut tried = BTreeSet::new();
     for route in ROUTES.iter().filter(|route| route.access != Access::Everyone) {
@@ -177,10 +218,14 @@ async fn every_page_is_for_its_own_account_and_for_operators_where_it_says_so() 
             ensure!(answer.status() == 403 || route.access == Access::Operator, "{route:?}: {}", answer.status());
             owner.form_token = kept;
         }
-        by_another(&mut other, route, &path, &owned).await?;
+        by_another(&mut owner, &mut other, route, &path, &owned).await?;
         tried.insert((route.method, route.path));
     }
     ensure!(tried.len() > 25, "{tried:?}");
+    let everyone = ROUTES.iter().filter(|route| route.access == Access::Everyone);
+    let everyone: Vec<_> = everyone.map(|route| (route.method, route.path)).collect();
+    ensure!(everyone == EVERYONE, "{everyone:?}");
+    by_another_key(&harness, &owned, &theirs).await?;
     // The owner sees what others do not.
     let page = owner.get(&format!("/dashboard/requests/{}", owned.request)).await?.text().await?;
     ensure!(OWNERS_ALONE.iter().all(|text| page.contains(text)), "{page}");
@@ -188,26 +233,57 @@ async fn every_page_is_for_its_own_account_and_for_operators_where_it_says_so() 
     let page = owner.get(&format!("/dashboard/keys/{}", owned.key)).await?;
     ensure!(page.headers()[CONTENT_SECURITY_POLICY].to_str()?.starts_with("default-src 'none'"));
     let page = page.text().await?;
-    ensure!(page.contains("owners-key") && page.contains("status good") && !page.contains(&text), "{page}");
+    ensure!(page.contains(KEY_NAME) && page.contains("status good") && !page.contains(&owned.text), "{page}");
     service.stop().await
 }
 
 /// Parts of a request's page that its own integrator alone gets.
-const OWNERS_ALONE: [&str; 4] = ["Timeline", "Webhook deliveries", "owners-shop", "owners-key"];
+const OWNERS_ALONE: [&str; 4] = ["Timeline", "Webhook deliveries", REFERRER, KEY_NAME];
+
+/// The owner's pages that nobody else's act may change.
+async fn shown(owner: &mut Browser<'_>) -> Result<Vec<String>> {
+    let mut pages = Vec::new();
+    for path in ["/dashboard/keys", "/dashboard/requests", "/dashboard/balance"] {
+        let page = owner.get(path).await?;
+        ensure!(page.status() == 200, "{path}: {}", page.status());
+        pages.push(page.text().await?);
+    }
+    ensure!(pages[0].contains(KEY_NAME) && pages[1].contains(VIEW) && pages[1].contains("status=success"), "{pages:?}");
+    Ok(pages)
+}
 
 /// Another account tries to get at what the owner has, by one route.
-async fn by_another(other: &mut Browser<'_>, route: &RouteFacts, path: &str, owned: &Owned) -> Result<()> {
+async fn by_another(
+    owner: &mut Browser<'_>,
+    other: &mut Browser<'_>,
+    route: &RouteFacts,
+    path: &str,
+    owned: &Owned,
+) -> Result<()> {
     let hidden = |status: reqwest::StatusCode| -> Result<()> {
         ensure!(status == 404, "{route:?} of another account: {status}");
         Ok(())
     };
+    fn pairs<'a>(fields: &'a [(&'static str, String)]) -> Vec<(&'a str, &'a str)> {
+        fields.iter().map(|(name, value)| (*name, value.as_str())).collect()
+    }
     match reach(route, owned)? {
         Reach::Path if route.method == "get" => hidden(other.get(path).await?.status()),
         Reach::Path => hidden(other.post(path, &[]).await?.status()),
         Reach::Query(query) => hidden(other.get(&format!("{path}{query}")).await?.status()),
-        Reach::Form(fields) => {
-            let fields: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (*name, value.as_str())).collect();
-            hidden(other.post(path, &fields).await?.status())
+        Reach::Form(fields) => hidden(other.post(path, &pairs(&fields)).await?.status()),
+        Reach::Act(fields) => {
+            let before = shown(owner).await?;
+            let status = other.post(path, &pairs(&fields)).await?.status();
+            ensure!(!status.is_server_error() && status != 403, "{route:?}: {status}");
+            ensure!(shown(owner).await? == before, "{route:?} changed the pages of another account");
+            Ok(())
+        }
+        Reach::SignOut => {
+            let mut third = Browser::new(other.harness)?;
+            third.sign_in(&new_account()).await?;
+            ensure!(third.post(path, &[]).await?.status() == 303 && third.get("/dashboard").await?.status() == 303);
+            shown(owner).await.map(drop)
         }
         Reach::PublicRecord => {
             let answer = other.get(path).await?;
@@ -221,12 +297,11 @@ async fn by_another(other: &mut Browser<'_>, route: &RouteFacts, path: &str, own
             ensure!(other.get(path).await?.status() == 200, "{route:?}");
             Ok(())
         }
-        Reach::Nothing if route.method == "get" => {
+        Reach::Nothing => {
             let page = other.get(path).await?.text().await?;
             ensure!(!page.contains(&owned.key) && !page.contains(&owned.request), "{route:?}: {page}");
             Ok(())
         }
-        Reach::Nothing => Ok(()),
     }
 }
 

@@ -28,6 +28,7 @@ mod gasless;
 mod harness;
 mod http;
 mod instances;
+mod isolation;
 mod junk_logs;
 mod keys;
 mod listing;
