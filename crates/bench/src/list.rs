@@ -30,8 +30,8 @@ use store::StoreError;
 use store::keys::{self, KeyHash};
 
 use self::filters::Filter;
-pub(crate) use self::report::Report;
 use self::report::{Bounded, EngineReport, Measured};
+pub(crate) use self::report::{MAX_PAGE_MILLIS, Report};
 use self::rows::{RECIPIENT, Rows, Template, USER};
 use crate::client::{Client, get_as, post, post_as};
 use crate::stats::{Latency, nanos};

@@ -141,6 +141,8 @@ async fn list(args: &list::ListArgs) -> Result<()> {
         args.max_ratio,
         growing.join(", ")
     );
+    let (slow, bound) = (report.slow_pages(), list::MAX_PAGE_MILLIS);
+    ensure!(slow.is_empty(), "slower than {bound} ms in the largest database: {}", slow.join(", "));
     Ok(())
 }
 

@@ -8,6 +8,9 @@ use serde::Serialize;
 
 use crate::stats::Latency;
 
+/// The longest that a page may take in the largest database, at the median.
+pub(crate) const MAX_PAGE_MILLIS: u64 = 50;
+
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub cores: usize,
@@ -50,6 +53,10 @@ impl Measured {
         (p50(self.sizes.first()), p50(self.sizes.last()))
     }
 
+    fn is_slow(&self) -> bool {
+        self.ends().1 > MAX_PAGE_MILLIS * 1_000_000
+    }
+
     fn grows(&self, max_ratio: u64) -> bool {
         let (smallest, largest) = self.ends();
         largest > smallest.saturating_mul(max_ratio)
@@ -63,6 +70,15 @@ impl Report {
             let name = report.engine.name();
             let grows = report.indexed.iter().chain(&report.pages).filter(|it| it.grows(max_ratio));
             grows.map(|it| format!("{} on {name}", it.name)).collect::<Vec<_>>()
+        };
+        self.engines.iter().flat_map(of).collect()
+    }
+
+    /// Pages that take too long in the largest database, by engine.
+    pub(crate) fn slow_pages(&self) -> Vec<String> {
+        let of = |report: &EngineReport| {
+            let slow = report.pages.iter().filter(|it| it.is_slow());
+            slow.map(|it| format!("{} on {}", it.name, report.engine.name())).collect::<Vec<_>>()
         };
         self.engines.iter().flat_map(of).collect()
     }
@@ -93,6 +109,7 @@ impl EngineReport {
                 format!("×{:.2}", largest as f64 / smallest.max(1) as f64),
             );
         }
+        println!("A page may take {MAX_PAGE_MILLIS} ms at the median among the most.");
         println!("\nWithout an index, once in the largest:");
         for bounded in &self.others {
             let end = if bounded.answered { "answered" } else { "ended: 503 REQUEST_TIMED_OUT" };
@@ -125,5 +142,8 @@ mod tests {
         };
         let report = Report { cores: 1, samples: 1, engines: vec![report] };
         assert_eq!(report.growing(2), ["user on SQLite"]);
+        assert!(report.slow_pages().is_empty());
+        let page = |millis: u64| measured([100, 100, millis * 1_000_000]);
+        assert!(page(51).is_slow() && !page(50).is_slow());
     }
 }

@@ -26,6 +26,10 @@ const ENDPOINT: &str = "/webhooks/endpoint";
 /// The most lines of custom headers.
 const MAX_HEADERS: usize = 10;
 
+/// Attempts of a delivery that a page shows, and characters of each answer: a page has dozens of deliveries.
+const SHOWN_ATTEMPTS: usize = 3;
+const SHOWN_CHARACTERS: usize = 200;
+
 /// Goes to the webhooks of the account's first key that is not revoked.
 pub(crate) async fn first(State(dashboard): State<Dashboard>, account: Account) -> Result<Response, Failure> {
     let keys = dashboard.keys_of(&account).await?;
@@ -217,13 +221,15 @@ fn delivery(account: &Account, key: &ApiKey, row: &Value) -> Markup {
     }
 }
 
-/// The attempts of a delivery, folded.
+/// The last attempts of a delivery with the beginning of each answer, folded. The interface has all of them in full.
 pub(super) fn details(attempts: &[Value]) -> Markup {
+    let last = attempts.get(attempts.len().saturating_sub(SHOWN_ATTEMPTS)..).unwrap_or(attempts);
     html! {
         details {
             summary { (attempts.len()) @if attempts.len() == 1 { " attempt" } @else { " attempts" } }
-            ol.attempts {
-                @for attempt in attempts {
+            @if last.len() < attempts.len() { p.faint { "The last " (last.len()) ":" } }
+            ol.attempts start=(attempts.len() - last.len() + 1) {
+                @for attempt in last {
                     li {
                         (time_of(number(attempt, "/at")))
                         " " @match number(attempt, "/code") {
@@ -233,12 +239,20 @@ pub(super) fn details(attempts: &[Value]) -> Markup {
                         @if let Some(millis) = number(attempt, "/durationMillis") { " in " (times::length(millis)) }
                         @if let Some(error) = attempt["error"].as_str() { " " (error) }
                         @if let Some(body) = attempt["body"].as_str().filter(|body| !body.is_empty()) {
-                            pre tabindex="0" { (body) }
+                            pre tabindex="0" { (beginning(body)) }
                         }
                     }
                 }
             }
         }
+    }
+}
+
+/// The first characters of an answer.
+fn beginning(body: &str) -> String {
+    match body.char_indices().nth(SHOWN_CHARACTERS) {
+        Some((end, _)) => format!("{}…", body.get(..end).unwrap_or_default()),
+        None => body.to_owned(),
     }
 }
 
@@ -315,6 +329,16 @@ pub(crate) async fn replay(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_attempts_are_shown_with_the_beginning_of_their_answers() {
+        let attempt = |n: u16| json!({ "at": 1, "code": 500 + n, "body": format!("{n}{}", "é".repeat(300)) });
+        let shown = details(&(0..5).map(attempt).collect::<Vec<_>>()).into_string();
+        assert!(shown.contains("5 attempts") && shown.contains("start=\"3\""), "{shown}");
+        assert!(!shown.contains("501") && shown.contains("502") && shown.contains("504"), "{shown}");
+        assert!(shown.contains(&format!("4{}…<", "é".repeat(199))), "{shown}");
+        assert_eq!(beginning("short"), "short");
+    }
 
     #[test]
     fn headers_are_lines_with_a_colon() {
