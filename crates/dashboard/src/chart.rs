@@ -96,6 +96,30 @@ pub(crate) fn split(name: &str, parts: &[(&'static str, &str, i64)]) -> Markup {
     }
 }
 
+/// Values as lying bars, each beside its name and its value in words: for names that are too long to stand below a bar.
+pub(crate) fn ranks(class: &str, rows: &[(String, u64)], worded: impl Fn(u64) -> String) -> Markup {
+    let highest = rows.iter().map(|(_, value)| *value).max().unwrap_or(0).max(1);
+    let share = |value: u64| u64::try_from(u128::from(value) * 100 / u128::from(highest)).unwrap_or(100);
+    html! {
+        table.ranks {
+            tbody {
+                @for (name, value) in rows {
+                    tr {
+                        th scope="row" { (name) }
+                        td {
+                            svg.meter viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true" {
+                                rect.track x="0" y="0" width="100" height="8" {}
+                                rect class=(class) x="0" y="0" width=(share(*value).max(1)) height="8" {}
+                            }
+                        }
+                        td.number { (worded(*value)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
 /// A level against a limit.
 pub(crate) fn meter(name: &str, used: u64, limit: u64) -> Markup {
     let share = u64::try_from(u128::from(used) * 100 / u128::from(limit.max(1))).unwrap_or(100).min(100);
@@ -151,6 +175,8 @@ mod tests {
         assert!(bars("much", &[bar(vec![("a", u64::MAX), ("b", u64::MAX)])], grouped).into_string().contains("rect"));
         assert!(split("none", &[("a", "fee", 0)]).into_string().contains("Nothing is charged"));
         assert!(split("one", &[("a", "fee", -5), ("b", "gas", i64::MIN)]).into_string().contains("rect"));
+        let ranked = ranks("c-warn", &[("most".to_owned(), u64::MAX), ("none".to_owned(), 0)], grouped).into_string();
+        assert!(ranked.contains("width=\"100\"") && ranked.contains("width=\"1\""), "{ranked}");
         assert!(meter("m", u64::MAX, 0).into_string().contains("c-bad"));
         assert!(level("l", 0).into_string().contains("c-bad") && level("l", 400).into_string().contains("c-good"));
     }

@@ -3,7 +3,7 @@
 use crate::api_key::ApiKeyId;
 use crate::catalog::Catalog;
 use crate::ids::ChainId;
-use crate::money::UsdMicros;
+use crate::money::{Amount, UsdMicros};
 use crate::quote::{CurrencyKey, Operation, Quote};
 
 /// The kind of a request as listings name it.
@@ -141,6 +141,8 @@ pub struct Facts {
     pub amount: UsdMicros,
     /// The app fees' worth when they were quoted.
     pub app_fees: UsdMicros,
+    /// The worth of the service's own fee when it was quoted.
+    pub service_fees: UsdMicros,
     pub features: Vec<Feature>,
 }
 
@@ -150,10 +152,8 @@ impl Facts {
         let decimals = |key: &CurrencyKey| Some(catalog.chain(key.chain)?.currency(&key.address)?.decimals);
         let deposit = quote.terms.as_ref().map_or(&ask.origin, |terms| &terms.deposit);
         let amount = decimals(&ask.origin).and_then(|it| figures.prices.origin.usd_floor(figures.input, it).ok());
-        let app_fees = || {
-            let total = figures.fees.app_total().ok()?;
-            figures.prices.deposit.usd_floor(total, decimals(deposit)?).ok()
-        };
+        let fees = |amount: Amount| figures.prices.deposit.usd_floor(amount, decimals(deposit)?).ok();
+        let app_fees = figures.fees.app_total().ok().and_then(fees);
         Self {
             user: ask.user.text().to_lowercase(),
             recipient: ask.recipient.text().to_lowercase(),
@@ -166,7 +166,8 @@ impl Facts {
             key: ask.key,
             referrer: ask.referrer.clone(),
             amount: amount.unwrap_or_default(),
-            app_fees: app_fees().unwrap_or_default(),
+            app_fees: app_fees.unwrap_or_default(),
+            service_fees: fees(figures.fees.relay).unwrap_or_default(),
             features: Feature::quoted(quote),
         }
     }

@@ -65,7 +65,8 @@ pub fn put(tx: &mut Tx<'_>, fresh: &Fresh) -> Result<(), StoreError> {
     tx.execute(
         "update request set account = $3, recipient = $4, origin_chain = $5, destination_chain = $6, currency_in = $7,
          currency_out = $8, request_type = $9, same_chain = $10, key_id = $11, referrer = $12, amount_usd = $13,
-         app_fees_usd = $14, features = $15, fill_millis = $16, unlisted = 0 where request_id = $1 and unlisted = $2",
+         app_fees_usd = $14, features = $15, fill_millis = $16, service_fees_usd = $17, unlisted = 0
+         where request_id = $1 and unlisted = $2",
         &[
             fresh.id.into(),
             fresh.changes.into(),
@@ -83,6 +84,7 @@ pub fn put(tx: &mut Tx<'_>, fresh: &Fresh) -> Result<(), StoreError> {
             facts.app_fees.0.into(),
             fresh.features.into(),
             fresh.fill_millis.into(),
+            facts.service_fees.0.into(),
         ],
     )?;
     Ok(())

@@ -83,6 +83,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0034_forgotten_addresses",
         sql: include_str!("../migrations/0034_forgotten_addresses.sql"),
     },
+    Migration { version: 35, name: "0035_revenue", sql: include_str!("../migrations/0035_revenue.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

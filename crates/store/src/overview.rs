@@ -3,6 +3,7 @@
 use alloy_primitives::Address;
 use domain::api_key::ApiKeyId;
 use domain::ids::{ChainId, RequestId};
+use domain::request::State;
 use domain::time::Timestamp;
 
 use crate::{Row, StoreError, Tx};
@@ -17,6 +18,7 @@ pub struct Fact {
     pub state: String,
     pub amount_usd: Option<i64>,
     pub app_fees_usd: Option<i64>,
+    pub service_fees_usd: Option<i64>,
     pub fill_millis: Option<i64>,
     pub fail_reason: Option<String>,
 }
@@ -29,13 +31,15 @@ fn from_row(row: &Row) -> Result<Fact, StoreError> {
         app_fees_usd: row.opt_int(3)?,
         fill_millis: row.opt_int(4)?,
         fail_reason: row.opt_text(5)?.map(str::to_owned),
+        service_fees_usd: row.opt_int(6)?,
     })
 }
 
 /// The newest requests of a key since a time, without those that wait for a deposit.
 pub fn of_key(tx: &mut Tx<'_>, key: ApiKeyId, since: Timestamp) -> Result<Vec<Fact>, StoreError> {
     tx.rows(
-        "select created_at, state, amount_usd, app_fees_usd, fill_millis, fail_reason from request
+        "select created_at, state, amount_usd, app_fees_usd, fill_millis, fail_reason, service_fees_usd
+         from request
          where account is not null and key_id = $1 and created_at >= $2 and state <> 'waiting'
          order by created_at desc, request_id desc limit $3",
         &[key.to_string().into(), since.into(), MAX_FACTS.into()],
@@ -48,7 +52,8 @@ pub fn of_key(tx: &mut Tx<'_>, key: ApiKeyId, since: Timestamp) -> Result<Vec<Fa
 /// The newest requests of everybody since a time, without those that wait for a deposit.
 pub fn of_all(tx: &mut Tx<'_>, since: Timestamp) -> Result<Vec<Fact>, StoreError> {
     tx.rows(
-        "select created_at, state, amount_usd, app_fees_usd, fill_millis, fail_reason from request
+        "select created_at, state, amount_usd, app_fees_usd, fill_millis, fail_reason, service_fees_usd
+         from request
          where account is not null and created_at >= $1 and state <> 'waiting'
          order by created_at desc, request_id desc limit $2",
         &[since.into(), MAX_FACTS.into()],
@@ -68,6 +73,52 @@ pub fn sponsored(tx: &mut Tx<'_>, wallet: Address, since: Timestamp) -> Result<V
     .iter()
     .map(|row| Ok((row.time(0)?, row.int(1)?)))
     .collect()
+}
+
+/// Fees that all sponsors have paid since a time, the newest first, in millionths of a USDC.
+pub fn sponsored_by_all(tx: &mut Tx<'_>, since: Timestamp) -> Result<Vec<(Timestamp, i64)>, StoreError> {
+    tx.rows(
+        "select at, amount from ledger_entry where credit = 'fees' and at >= $1 order by at desc limit $2",
+        &[since.into(), MAX_FACTS.into()],
+    )?
+    .iter()
+    .map(|row| Ok((row.time(0)?, row.int(1)?)))
+    .collect()
+}
+
+/// A request that has its deposit and no end yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnderWay {
+    pub request: RequestId,
+    pub state: State,
+    pub amount_usd: Option<i64>,
+    pub since: Timestamp,
+}
+
+/// The most requests of one state that are counted.
+pub const MAX_COUNTED: u32 = 1_000;
+
+/// States of requests between the deposit and the end.
+const UNDER_WAY: [State; 4] = [State::Depositing, State::Pending, State::Submitted, State::Refunding];
+
+/// Requests under way: how many, and the oldest of them. Each state is counted up to [`MAX_COUNTED`].
+pub fn under_way(tx: &mut Tx<'_>, limit: usize) -> Result<(u64, Vec<UnderWay>), StoreError> {
+    let (mut count, mut oldest) = (0u64, Vec::new());
+    for state in UNDER_WAY {
+        let rows = tx.rows(
+            "select request_id, amount_usd, created_at from request where account is not null and state = $1
+             order by created_at, request_id limit $2",
+            &[state.as_str().into(), MAX_COUNTED.into()],
+        )?;
+        count = count.saturating_add(u64::try_from(rows.len()).unwrap_or(u64::MAX));
+        for row in rows.iter().take(limit) {
+            let (request, amount_usd, since) = (row.request_id(0)?, row.opt_int(1)?, row.time(2)?);
+            oldest.push(UnderWay { request, state, amount_usd, since });
+        }
+    }
+    oldest.sort_by_key(|it| it.since);
+    oldest.truncate(limit);
+    Ok((count, oldest))
 }
 
 /// A payment that has not gone out, and why.

@@ -245,6 +245,7 @@ mod tests {
             referrer: None,
             amount: UsdMicros(5),
             app_fees: UsdMicros(0),
+            service_fees: UsdMicros(0),
             features: Vec::new(),
         }
     }

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use api::Acting;
 use axum::extract::{Query, State};
+use domain::ids::ChainId;
+use domain::time::Timestamp;
 use maud::{Markup, html};
 use serde_json::Value;
 use store::audit_runs::{self, AuditRun};
@@ -11,8 +13,8 @@ use store::chain_pauses::{self, Pause};
 use store::depository_holdings::{self, Holding};
 use store::lanes::Lane;
 use store::operator_actions::{self, Action};
-use store::overview::{self, Fact, Stuck};
-use store::{StoreError, lanes};
+use store::overview::{self, Fact, MAX_COUNTED, Stuck, UnderWay};
+use store::{StoreError, blocks, doubtful_blocks, lanes};
 
 use super::actions::{gas_form, history, pause_form, refund_form};
 use super::holdings::{inventory, lane_table};
@@ -22,20 +24,35 @@ use crate::Dashboard;
 use crate::account::Account;
 use crate::alarms::advice;
 use crate::chart::meter;
-use crate::decimal::dollars;
+use crate::decimal::{dollars, grouped};
 use crate::failure::Failure;
 use crate::json::{list, text, usd};
 use crate::layout::{Frame, Page, Section};
 use crate::markup::{coded, done, short, status, time};
+use crate::times;
 
 /// Rows of each list.
 const MAX_STUCK: u32 = 50;
+const MAX_UNDER_WAY: usize = 20;
 const MAX_ACTIONS: u32 = 50;
 const MAX_PAUSES: u32 = 5;
+
+/// How far a chain was followed.
+struct Followed {
+    chain: ChainId,
+    /// The time of the last block of which everything is stored.
+    last_block: Option<Timestamp>,
+    /// Blocks on which nodes do not agree.
+    disputed: u64,
+}
 
 /// Rows of the database that the page shows.
 struct Rows {
     facts: Vec<Fact>,
+    sponsored: Vec<(Timestamp, i64)>,
+    /// How many requests are under way, and the oldest of them.
+    under_way: (u64, Vec<UnderWay>),
+    followed: Vec<Followed>,
     stuck: Vec<Stuck>,
     actions: Vec<Action>,
     /// Lanes by chain.
@@ -55,14 +72,14 @@ pub(crate) async fn page(
     let lives = dashboard.get(Acting::Operator, "/lives").await.unwrap_or_default();
     let risk = dashboard.get(Acting::Operator, "/operator/risk").await?;
     let losses = dashboard.get(Acting::Operator, "/operator/losses").await?;
-    let summary = Summary::new(&rows.facts, now);
+    let summary = Summary::new(&rows.facts, now).with_sponsored(&rows.sponsored).for_operator();
     let body = html! {
         (done(query.get("done").map(String::as_str)))
         div data-live="operator" data-every="5" {
             (alarms(&dashboard, &lives))
             (summary.figures())
-            (chains(&dashboard, &lives, &risk))
-            (stuck(&dashboard, &rows.stuck))
+            (chains(&dashboard, &lives, &risk, &rows.followed))
+            div.grid { (under_way(&rows.under_way, now)) (stuck(&dashboard, &rows.stuck)) }
             div.grid { (inventory(&dashboard)) (lane_table(&dashboard, &rows.lanes)) }
             div.grid { (depositories(&dashboard, &rows.holdings)) (last_audit(rows.audit.as_ref(), now)) }
             (lost(&losses))
@@ -81,12 +98,16 @@ impl Dashboard {
         let since = summary::since(self.now());
         let chains: Vec<_> = self.app.catalog.chains().iter().map(|chain| chain.id).collect();
         let unit = move |tx: &mut store::Tx<'_>| {
-            let mut of_chains = Vec::with_capacity(chains.len());
+            let (mut of_chains, mut followed) = (Vec::with_capacity(chains.len()), Vec::with_capacity(chains.len()));
             for chain in &chains {
                 of_chains.push((chain.0, lanes::all(tx, *chain)?));
+                followed.push(follow(tx, *chain)?);
             }
             Ok::<_, StoreError>(Rows {
                 facts: overview::of_all(tx, since)?,
+                sponsored: overview::sponsored_by_all(tx, since)?,
+                under_way: overview::under_way(tx, MAX_UNDER_WAY)?,
+                followed,
                 stuck: overview::stuck(tx, MAX_STUCK)?,
                 actions: operator_actions::newest(tx, MAX_ACTIONS)?,
                 lanes: of_chains,
@@ -99,9 +120,17 @@ impl Dashboard {
     }
 
     pub(super) fn chain_name(&self, id: u64) -> String {
-        let chain = self.app.catalog.chain(domain::ids::ChainId(id));
+        let chain = self.app.catalog.chain(ChainId(id));
         chain.map_or_else(|| id.to_string(), |chain| chain.presentation.display_name.clone())
     }
+}
+
+fn follow(tx: &mut store::Tx<'_>, chain: ChainId) -> Result<Followed, StoreError> {
+    let last_block = match blocks::cursor(tx, chain)? {
+        Some(cursor) => blocks::time_of(tx, chain, cursor.number)?,
+        None => None,
+    };
+    Ok(Followed { chain, last_block, disputed: doubtful_blocks::count(tx, chain)? })
 }
 
 /// The pauses in force, and then the newest that ended.
@@ -140,8 +169,10 @@ fn alarms(dashboard: &Dashboard, lives: &Value) -> Markup {
     }
 }
 
-fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
+fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value, followed: &[Followed]) -> Markup {
     let of = |id: &Value| list(risk, "/chains").iter().find(|it| it["chainId"] == *id);
+    let follows = |id: &Value| followed.iter().find(|it| id.as_u64() == Some(it.chain.0));
+    let now = dashboard.now();
     html! {
         section.card {
             h2 { "Chains" }
@@ -150,7 +181,7 @@ fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
                     thead {
                         tr {
                             th { "Chain" } th.number { "Block" } th { "Payments" } th { "Market" } th { "Nodes" }
-                            th { "Risk budget used" }
+                            th.number { "Disputed blocks" } th { "Risk budget used" }
                         }
                     }
                     tbody {
@@ -161,6 +192,9 @@ fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
                                     @match chain["block"].as_u64() {
                                         Some(block) => (block), None => span.faint { "–" }
                                     }
+                                    @if let Some(at) = follows(&chain["id"]).and_then(|it| it.last_block) {
+                                        br; small { (times::length(now.millis().saturating_sub(at.millis()))) " old" }
+                                    }
                                 }
                                 td {
                                     @match chain["paused"].as_str() {
@@ -170,6 +204,7 @@ fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
                                 }
                                 td { (said(&chain["market"])) }
                                 td { (said(&chain["nodes"])) }
+                                td.number { (disputed(follows(&chain["id"]))) }
                                 td { @if let Some(it) = of(&chain["id"]) { (budget(it)) } }
                             }
                         }
@@ -177,6 +212,14 @@ fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value) -> Markup {
                 }
             }
         }
+    }
+}
+
+fn disputed(followed: Option<&Followed>) -> Markup {
+    match followed.map(|it| it.disputed) {
+        None => html! { span.faint { "–" } },
+        Some(0) => html! { "0" },
+        Some(count) => html! { span class="status bad" { (grouped(count)) } },
     }
 }
 
@@ -189,10 +232,48 @@ fn said(value: &Value) -> Markup {
 }
 
 fn budget(risk: &Value) -> Markup {
-    let (open, limit) = (usd(risk, "/openUsd"), usd(risk, "/openLimitUsd"));
+    let used = [("Open", "/openUsd", "/openLimitUsd"), ("This minute", "/minuteUsd", "/minuteLimitUsd")];
     html! {
-        (meter("Open", open.unsigned_abs(), limit.unsigned_abs()))
-        small { (dollars(open)) " of " (dollars(limit)) }
+        @for (name, path, limit) in used {
+            @let (used, limit) = (usd(risk, path), usd(risk, limit));
+            div {
+                (meter(name, used.unsigned_abs(), limit.unsigned_abs()))
+                small { (name) ": " (dollars(used)) " of " (dollars(limit)) }
+            }
+        }
+    }
+}
+
+/// Requests between their deposit and their end, the oldest first.
+fn under_way((count, oldest): &(u64, Vec<UnderWay>), now: Timestamp) -> Markup {
+    html! {
+        section.card {
+            h2 { "Requests under way" }
+            @if oldest.is_empty() { p.faint { "None." } } @else {
+                p {
+                    strong { (grouped(*count)) @if *count >= u64::from(MAX_COUNTED) { " or more" } }
+                    @if usize::try_from(*count).is_ok_and(|count| count > oldest.len()) {
+                        ", of which these are the oldest"
+                    }
+                }
+                div.scroll tabindex="0" {
+                    table {
+                        thead { tr { th { "Request" } th { "State" } th.number { "Worth" } th.number { "Age" } } }
+                        tbody {
+                            @for row in oldest {
+                                @let id = row.request.to_string();
+                                tr {
+                                    td { a href={ "/dashboard/requests/" (id) } { code { (short(&id)) } } }
+                                    td { (status(row.state.as_str())) }
+                                    td.number { (row.amount_usd.map_or_else(String::new, dollars)) }
+                                    td.number { (times::length(now.millis().saturating_sub(row.since.millis()))) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
 }
 

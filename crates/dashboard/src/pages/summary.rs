@@ -6,12 +6,16 @@ use domain::time::Timestamp;
 use maud::{Markup, html};
 use store::overview::{Fact, MAX_FACTS};
 
-use crate::chart::{Bar, bars};
+use crate::chart::{Bar, bars, ranks};
 use crate::decimal::{dollars, grouped};
 use crate::markup::figure;
 use crate::times;
 
 const DAY_MILLIS: i64 = 86_400_000;
+/// Shares of fills, in hundredths, whose longest time is shown.
+const PERCENTILES: [usize; 5] = [50, 75, 90, 95, 99];
+/// Reasons that are shown by name.
+const MAX_REASONS: usize = 8;
 /// Days that charts show.
 pub(super) const DAYS: i64 = 7;
 
@@ -19,6 +23,11 @@ pub(super) const DAYS: i64 = 7;
 pub(super) fn since(now: Timestamp) -> Timestamp {
     let today = now.millis().div_euclid(DAY_MILLIS);
     Timestamp::from_millis((today - DAYS + 1).saturating_mul(DAY_MILLIS))
+}
+
+/// Fill times in words. Blocks tell whole seconds.
+fn fill_length(millis: i64) -> String {
+    if millis < 1_000 { "< 1 s".to_owned() } else { times::length(millis) }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,8 +46,14 @@ pub(super) struct Summary {
     total: u64,
     volume: i64,
     app_fees: i64,
+    /// The service's own fees, as quoted.
+    service_fees: i64,
+    /// The reader is the operator, whose revenue the service's fees are.
+    for_operator: bool,
     /// None where no sponsor is looked at.
     sponsored: Option<i64>,
+    /// More of their fees exist than were counted.
+    sponsored_capped: bool,
     /// In order.
     fill_millis: Vec<i64>,
     reasons: BTreeMap<String, u64>,
@@ -67,8 +82,14 @@ impl Summary {
             let day = self.days.entry(at.millis().div_euclid(DAY_MILLIS)).or_default();
             day.sponsored = day.sponsored.saturating_add(*micros);
         }
+        self.sponsored_capped = spent.len() >= usize::try_from(MAX_FACTS).unwrap_or(usize::MAX);
         self.sponsored = Some(spent.iter().fold(0, |sum, (_, micros)| sum.saturating_add(*micros)));
         self
+    }
+
+    /// With the service's own fees.
+    pub(super) fn for_operator(self) -> Self {
+        Self { for_operator: true, ..self }
     }
 
     fn add(&mut self, fact: &Fact) {
@@ -86,6 +107,7 @@ impl Summary {
             day.volume = day.volume.saturating_add(usd);
             self.volume = self.volume.saturating_add(usd);
             self.app_fees = self.app_fees.saturating_add(fees);
+            self.service_fees = self.service_fees.saturating_add(fact.service_fees_usd.unwrap_or_default());
             self.fill_millis.extend(fact.fill_millis);
         } else if let Some(reason) = fact.fail_reason.as_ref().filter(|_| fact.state != "pending") {
             *self.reasons.entry(reason.clone()).or_default() += 1;
@@ -108,24 +130,48 @@ impl Summary {
     }
 
     /// The fill time that this share of fills does not exceed, in hundredths.
-    fn percentile(&self, hundredths: usize) -> String {
+    fn fill_time(&self, hundredths: usize) -> Option<i64> {
         let last = self.fill_millis.len().saturating_sub(1);
-        let at = self.fill_millis.get(last * hundredths / 100);
-        // Blocks tell whole seconds.
-        let length = |millis: &i64| if *millis < 1_000 { "< 1 s".to_owned() } else { times::length(*millis) };
-        at.map_or_else(|| "–".to_owned(), length)
+        self.fill_millis.get(last * hundredths / 100).copied()
+    }
+
+    fn percentile(&self, hundredths: usize) -> String {
+        self.fill_time(hundredths).map_or_else(|| "–".to_owned(), fill_length)
+    }
+
+    /// The reasons that occur most, and then all others together.
+    fn ranked_reasons(&self) -> Vec<(String, u64)> {
+        let mut ranked: Vec<(String, u64)> = self.reasons.iter().map(|(name, count)| (name.clone(), *count)).collect();
+        ranked.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let others: u64 = ranked.iter().skip(MAX_REASONS).map(|(_, count)| *count).sum();
+        ranked.truncate(MAX_REASONS);
+        if others > 0 {
+            ranked.push(("other reasons".to_owned(), others));
+        }
+        ranked
     }
 
     pub(super) fn figures(&self) -> Markup {
-        let note = if self.capped { "the newest of them" } else { "last 7 days" };
+        let newest = format!("newest {} of 7 days", grouped(MAX_FACTS.into()));
+        let of = |capped: bool| if capped { newest.as_str() } else { "last 7 days" };
+        let note = of(self.capped);
         html! {
+            @if self.capped {
+                p.faint {
+                    "There were many: figures and charts are of the newest " (grouped(MAX_FACTS.into()))
+                    " requests of the last 7 days."
+                }
+            }
             dl.figures {
                 (figure("Volume", &dollars(self.volume), note))
                 (figure("Requests", &grouped(self.total), note))
                 (figure("Success rate", &self.success_rate(), "of those that ended"))
                 (figure("Fill time, median", &self.percentile(50), &format!("95th: {}", self.percentile(95))))
                 (figure("App fees", &dollars(self.app_fees), note))
-                @if let Some(micros) = self.sponsored { (figure("Sponsored fees", &dollars(micros), "last 7 days")) }
+                @if self.for_operator { (figure("Revenue", &dollars(self.service_fees), "service fees as quoted")) }
+                @if let Some(micros) = self.sponsored {
+                    (figure("Sponsored fees", &dollars(micros), of(self.sponsored_capped)))
+                }
             }
         }
     }
@@ -179,21 +225,31 @@ impl Summary {
                         (bars("Fees paid for users, by day", &sponsored, worded))
                     }
                 }
+                @if !self.fill_millis.is_empty() {
+                    section.card {
+                        h2 { "Fill times" }
+                        (ranks("c-main", &self.ranked_fill_times(), |millis| {
+                            fill_length(i64::try_from(millis).unwrap_or(i64::MAX))
+                        }))
+                    }
+                }
                 @if !self.reasons.is_empty() {
                     section.card {
                         h2 { "Refunds and failures by reason" }
-                        table {
-                            thead { tr { th { "Reason" } th.number { "Requests" } } }
-                            tbody {
-                                @for (reason, count) in &self.reasons {
-                                    tr { td { code { (reason) } } td.number { (count) } }
-                                }
-                            }
-                        }
+                        (ranks("c-warn", &self.ranked_reasons(), grouped))
                     }
                 }
             }
         }
+    }
+
+    /// The times within which so many fills were made.
+    fn ranked_fill_times(&self) -> Vec<(String, u64)> {
+        let row = |share: usize| {
+            let millis = self.fill_time(share).and_then(|millis| u64::try_from(millis).ok()).unwrap_or_default();
+            (if share == 50 { "median".to_owned() } else { format!("{share} of 100") }, millis)
+        };
+        PERCENTILES.map(row).into()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -211,6 +267,7 @@ mod tests {
             state: state.to_owned(),
             amount_usd: Some(usd),
             app_fees_usd: Some(1),
+            service_fees_usd: Some(3),
             fill_millis: fill,
             fail_reason: (state == "refunded").then(|| "SLIPPAGE".to_owned()),
         }
@@ -240,6 +297,13 @@ mod tests {
             (summary.sponsored, summary.days[&20_000].sponsored, summary.days[&19_998].sponsored),
             (Some(9), 7, 2)
         );
-        assert!(summary.charts().into_string().contains("Sponsored fees by day"));
+        let charts = summary.charts().into_string();
+        assert!(charts.contains("Sponsored fees by day") && charts.contains("99 of 100"), "{charts}");
+        assert_eq!((summary.service_fees, summary.ranked_reasons().len()), (6, 1));
+        assert!(!summary.figures().into_string().contains("Revenue"));
+        let figures = summary.for_operator().figures().into_string();
+        assert!(figures.contains("Revenue") && !figures.contains("newest"), "{figures}");
+        let many = vec![fact(20_000, "success", 1, None); usize::try_from(MAX_FACTS).unwrap()];
+        assert!(Summary::new(&many, now).figures().into_string().contains("newest 2,000"));
     }
 }

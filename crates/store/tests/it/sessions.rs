@@ -153,9 +153,10 @@ async fn an_action_is_written_before_it_is_done(database: Database) -> anyhow::R
     // Charts of an empty database are empty.
     let unit = |tx: &mut store::Tx<'_>| {
         let facts = (overview::of_key(tx, key(1).id, at(0))?, overview::of_all(tx, at(0))?);
-        Ok::<_, StoreError>((facts.0.len() + facts.1.len(), overview::stuck(tx, 5)?.len()))
+        let none = overview::sponsored_by_all(tx, at(0))?.len() + overview::stuck(tx, 5)?.len();
+        Ok::<_, StoreError>((facts.0.len() + facts.1.len(), none, overview::under_way(tx, 5)?))
     };
-    assert_eq!(store.list(unit).await?, (0, 0));
+    assert_eq!(store.list(unit).await?, (0, 0, (0, Vec::new())));
     store.close().await;
     Ok(())
 }
