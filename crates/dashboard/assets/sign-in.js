@@ -5,8 +5,11 @@ const box = document.getElementById('wallets');
 const searching = document.getElementById('searching');
 searching.hidden = false;
 setTimeout(() => {
-  searching.textContent = box.querySelector('button') ? '' : 'No wallet was found in this browser.';
+  searching.hidden = Boolean(box.querySelector('button'));
+  searching.textContent = 'No wallet was found in this browser.';
 }, 600);
+
+new MutationObserver(() => { searching.hidden = true; }).observe(box, { childList: true });
 
 choices(box, 'Sign in with', async (provider) => {
   const address = await account(provider);

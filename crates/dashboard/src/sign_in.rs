@@ -29,21 +29,23 @@ pub(crate) async fn page(State(dashboard): State<Dashboard>, account: Result<Acc
     }
     let test = dashboard.settings.test_wallet.is_some();
     let scripts = &["sign-in.js"];
-    let frame = Frame { title: "Sign in", section: Section::None, account: None, scripts, test_wallet: test };
+    // The test wallet has a form, which works without scripts: they offer the other wallets.
+    let frame = Frame { title: "Sign in", section: Section::None, account: None, scripts, test_wallet: false };
     let body = html! {
         div.card.narrow {
             p { "Sign in with an Ethereum wallet. You sign a message; it costs nothing and moves nothing." }
-            div #wallets .wallets aria-live="polite" {
-                noscript {
-                    p.notice.warn { "A wallet signs by a script: allow scripts of this page, or use the test wallet." }
+            noscript {
+                p.notice.warn {
+                    "A wallet signs by a script: allow scripts of this page" @if test { ", or use the test wallet" } "."
                 }
-                p.faint #searching hidden { "Looking for wallets…" }
             }
+            div #wallets .wallets aria-live="polite" {}
+            p.faint #searching hidden { "Looking for wallets…" }
             p.notice.bad #problem role="alert" hidden {}
             @if test {
                 hr;
                 form method="post" action="/dashboard/sign-in/test" {
-                    button type="submit" { "Use the test wallet" }
+                    button.primary type="submit" { "Use the test wallet" }
                 }
                 p.faint {
                     "This is a local network: the test wallet has funds on every chain, and everybody may use it."

@@ -7,7 +7,7 @@ use api::Acting;
 use axum::Json;
 use axum::extract::{Query, State};
 use axum::http::Method;
-use domain::ledger::{HoldKind, UsdcMicros};
+use domain::ledger::{Context, HoldKind, UsdcMicros};
 use maud::{Markup, html};
 use serde_json::{Value, json};
 use store::ledger::{self, Line};
@@ -162,6 +162,24 @@ fn withdraw(wallet: Address, available: UsdcMicros) -> Markup {
     }
 }
 
+/// An entry in words; the ledger's own name stands behind them.
+fn entry(context: Context, change: UsdcMicros) -> &'static str {
+    match context {
+        Context::BalanceTopup => "Deposit",
+        Context::PayFees if change.0 < 0 => "Sponsored fees",
+        Context::PayFees => "App fees",
+        Context::SetPendingAmount => "Reserved",
+        Context::UnsetPendingAmount => "Reservation ended",
+        Context::ResetPendingAmount => "Reservation changed",
+        Context::FastFillReduceBalance => "Fast fill, held or charged",
+        Context::FastFillIncreaseBalance => "Fast fill, freed or credited",
+        Context::Claim => "Claim",
+        Context::ExecuteTransactionRequest => "Relayed call",
+        Context::FixedRateAccounting => "Cost or gain of a fixed rate",
+        Context::IntegratorFixedBpsAccounting => "Fixed share of the integrator",
+    }
+}
+
 fn history(lines: &[Line], wallet: Address) -> Markup {
     if lines.is_empty() {
         return empty("Nothing has happened to this balance.", &html! { "A deposit is the first entry." });
@@ -179,7 +197,7 @@ fn history(lines: &[Line], wallet: Address) -> Markup {
                     @for line in lines {
                         tr {
                             td { (time(line.at)) }
-                            td { code { (line.context.as_str()) } }
+                            td title=(line.context.as_str()) { (entry(line.context, line.delta)) }
                             td.number { (dollars(line.delta.0)) }
                             td.number { (dollars(line.held.0.saturating_add(line.reserved.0))) }
                             td.number { (dollars(line.balance_after.0)) }

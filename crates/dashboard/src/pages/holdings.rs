@@ -119,15 +119,15 @@ pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>)]) -> 
                 table {
                     thead {
                         tr {
-                            th { "Chain" } th { "Wallet" } th.number { "Gas" } th.number { "Next nonce" }
+                            th { "Wallet" } th.number { "Gas" } th.number { "Next nonce" }
                             th.number { "Under way" } th { "State" }
                         }
                     }
-                    tbody {
-                        @for (chain, lanes) in chains {
+                    @for (chain, lanes) in chains.iter().filter(|(_, lanes)| !lanes.is_empty()) {
+                        tbody {
+                            tr.group { th colspan="5" scope="rowgroup" { (dashboard.chain_name(*chain)) } }
                             @for lane in lanes {
                                 tr {
-                                    td { (dashboard.chain_name(*chain)) }
                                     td { (copied(&lane.wallet.to_string())) }
                                     td.number { (gas(dashboard, *chain, lane.wallet).unwrap_or_else(|| "–".to_owned())) }
                                     td.number { (lane.next_nonce) }

@@ -218,8 +218,9 @@ fn amount_cell(value: &Value, path: &str) -> Markup {
     }
 }
 
+/// The costs by the names that the quote's page gives them.
 const FEES: [(&str, &str, &str); 4] = [
-    ("c-1", "Execution", "/execution/usd"),
+    ("c-1", "Gas of the fill", "/execution/usd"),
     ("c-2", "Service", "/platform/usd"),
     ("c-3", "Swap", "/swap/usd"),
     ("c-4", "App", "/app/usd"),

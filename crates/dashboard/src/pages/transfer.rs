@@ -201,12 +201,6 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
                     @for (value, name) in WAYS { option value=(value) selected[value == wish.pay] { (name) } }
                 }
             }))
-            (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
-                input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
-            }))
-            (field("refundTo", "Refund to", "For an address; your own wallet if empty.", &html! {
-                input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off" spellcheck="false";
-            }))
             (field("key", "Under the key", "Without one, you cannot watch it here.", &html! {
                 select #key name="key" {
                     @for key in keys {
@@ -216,6 +210,21 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
                     option value="" selected[wish.key.is_empty()] { "none" }
                 }
             }))
+            details open[!wish.recipient.is_empty() || !wish.refund_to.is_empty()] {
+                summary { "Another recipient" }
+                div.filters.roomy {
+                    (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
+                        input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
+                    }))
+                    // A deposit from a wallet goes back to it; the style shows this for an address alone.
+                    div.refund-to {
+                        (field("refundTo", "Refund to", "Of a payment at an address; your own wallet if empty.", &html! {
+                            input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off"
+                                spellcheck="false";
+                        }))
+                    }
+                }
+            }
             div.row { button.primary type="submit" { "Quote" } }
         }
     }
