@@ -24,8 +24,15 @@ use crate::markup::{empty, field, short, status, time_in};
 use crate::times;
 
 /// The parameters of a page that are passed on, as its form names them.
-const PASSED: [&str; 33] = [
+const PASSED: [&str; 40] = [
     "term",
+    "id",
+    "includeChildRequests",
+    "depositAddress",
+    "currencyInChainId",
+    "currencyOutChainId",
+    "startBlock",
+    "endBlock",
     "user",
     "recipient",
     "status",
@@ -204,6 +211,28 @@ fn moment(asked: &Asked, name: &str, label: &str) -> Markup {
     field(name, label, "In UTC.", &control)
 }
 
+/// Filters by a part of a request that few people look for: ids, hashes, addresses, and figures of its fees.
+fn rarer(asked: &Asked, chains: &[(String, String)]) -> Markup {
+    let choose = |name: &str, label: &str| field(name, label, "", &chosen(name, asked.get(name), chains));
+    html! {
+        (typed(asked, "orderId", "Order", "Its id."))
+        (typed(asked, "depositTxHash", "Deposit transaction", "Its hash."))
+        (typed(asked, "fillTxHash", "Fill transaction", ""))
+        (typed(asked, "refundTxHash", "Refund transaction", ""))
+        (typed(asked, "depositAddress", "Deposit address", ""))
+        (typed(asked, "currencyInAddress", "Contract of the currency in", ""))
+        (typed(asked, "currencyOutAddress", "Contract of the currency out", ""))
+        (choose("currencyInChainId", "Chain of the currency in"))
+        (choose("currencyOutChainId", "Chain of the currency out"))
+        (typed(asked, "startBlock", "Block from", ""))
+        (typed(asked, "endBlock", "Block to", ""))
+        (typed(asked, "appFeesAmountUsdMin", "App fees from", "Dollars."))
+        (typed(asked, "appFeesAmountUsdMax", "App fees to", ""))
+        (typed(asked, "refundFailReason", "Reason of the refund", ""))
+        (typed(asked, "referrer", "Referrer", ""))
+    }
+}
+
 fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Markup {
     let chains: Vec<(String, String)> =
         catalog.chains().iter().map(|chain| (chain.id.to_string(), chain.presentation.display_name.clone())).collect();
@@ -239,6 +268,7 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
                     (typed(asked, "fillTimeMax", "Fill time to", ""))
                     (typed(asked, "failReason", "Fail reason", ""))
                     (typed(asked, "features", "Features", "Such as fast_fill,app_fees."))
+                    (rarer(asked, &chains))
                     (typed(asked, "filters", "Groups", "JSON: [{\"status\":\"success\"},{\"not:user\":\"0x…\"}]"))
                     (field("sortBy", "Sort by", "", &html! {
                         select #sortBy name="sortBy" {
@@ -376,6 +406,8 @@ mod tests {
         let expected = [("startTimestamp", "1789999980"), ("endTimestamp", "soon")];
         assert_eq!(since.listing(&both, false)[..2], expected);
         assert_eq!(since.address("/p", "limit", "5"), "/p?since=2026-09-21T14%3A13&until=soon&limit=5");
+        let family = Asked::parse(Some("id=0x01&includeChildRequests=true&startBlock=5&depositAddress=0x02"));
+        assert_eq!(family.listing(&both, false).len(), 6);
         let everybody = Asked::parse(Some("scope=all"));
         assert_eq!(everybody.listing(&both, true)[0], ("apiKey", ""));
     }
