@@ -141,6 +141,12 @@ pub(super) fn acting(keys: &[ApiKey]) -> Option<Arc<ApiKey>> {
     good.or(keys.first()).cloned().map(Arc::new)
 }
 
+/// The key that reads: the chosen one, under which its own integrator's filters are allowed, or any.
+fn reading(keys: &[ApiKey], chosen: &str) -> Option<Arc<ApiKey>> {
+    let key = keys.iter().find(|key| key.id.to_string() == chosen);
+    key.cloned().map(Arc::new).or_else(|| acting(keys))
+}
+
 /// The ids that a listing is bound to. Keys of others are not among them, whatever the address says.
 pub(super) fn bound(keys: &[ApiKey], chosen: &str) -> Result<String, Failure> {
     let ids: Vec<String> = keys.iter().map(|key| key.id.to_string()).collect();
@@ -158,7 +164,8 @@ pub(crate) async fn page(
 ) -> Result<Page, Failure> {
     let keys = dashboard.keys_of(&account).await?;
     let frame = Frame::new("Requests", Section::Requests, &account);
-    let Some(key) = acting(&keys) else {
+    let asked = Asked::parse(query.as_deref());
+    let Some(key) = reading(&keys, &asked.key) else {
         let body = empty(
             "Requests belong to a key.",
             &html! {
@@ -167,7 +174,6 @@ pub(crate) async fn page(
         );
         return Ok(frame.page(&body));
     };
-    let asked = Asked::parse(query.as_deref());
     let own = bound(&keys, &asked.key)?;
     let path = with_query("/requests/v3", asked.listing(&own, account.operator));
     let found = match dashboard.get(Acting::Key(key), &path).await {
@@ -229,7 +235,7 @@ fn rarer(asked: &Asked, chains: &[(String, String)]) -> Markup {
         (typed(asked, "appFeesAmountUsdMin", "App fees from", "Dollars."))
         (typed(asked, "appFeesAmountUsdMax", "App fees to", ""))
         (typed(asked, "refundFailReason", "Reason of the refund", ""))
-        (typed(asked, "referrer", "Referrer", ""))
+        (typed(asked, "referrer", "Referrer", "Of one key, which has to be chosen."))
     }
 }
 
@@ -361,8 +367,8 @@ pub(crate) async fn csv(
     RawQuery(query): RawQuery,
 ) -> Result<Response, Failure> {
     let keys = dashboard.keys_of(&account).await?;
-    let key = acting(&keys).ok_or(Failure::NotFound)?;
     let asked = Asked::parse(query.as_deref());
+    let key = reading(&keys, &asked.key).ok_or(Failure::NotFound)?;
     let own = bound(&keys, &asked.key)?;
     let pairs = asked.listing(&own, account.operator).into_iter();
     let pairs = pairs.filter(|(name, _)| !matches!(*name, "limit" | "continuation"));
@@ -393,6 +399,8 @@ mod tests {
     fn a_listing_is_bound_to_the_accounts_own_keys() {
         let keys = [key(1, true), key(2, false)];
         assert_eq!(acting(&keys).unwrap().id, keys[1].id);
+        assert_eq!(reading(&keys, &keys[0].id.to_string()).unwrap().id, keys[0].id);
+        assert_eq!(reading(&keys, &key(3, false).id.to_string()).unwrap().id, keys[1].id);
         let both = format!("{},{}", keys[0].id, keys[1].id);
         assert_eq!(bound(&keys, "").unwrap(), both);
         assert_eq!(bound(&keys, &keys[0].id.to_string()).unwrap(), keys[0].id.to_string());
