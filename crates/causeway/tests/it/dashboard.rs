@@ -1,13 +1,18 @@
 //! The dashboard against a running service: signing in, and every route against those it is not for.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, U256, keccak256};
 use anyhow::{Context, Result, ensure};
+use causeway::env::system_env;
+use causeway::service::Service;
 use dashboard::{Access, ROUTES, RouteFacts};
 use devnet::Account;
+use domain::time::Timestamp;
 use reqwest::header::{CONTENT_SECURITY_POLICY, COOKIE, LOCATION, SET_COOKIE};
 use reqwest::{Client, Response, redirect};
+use store::sessions::{self, Session};
 
 use crate::fast_fill::sign;
 use crate::harness::{Engine, Harness, WAIT_TIMEOUT, ask, eventually, execute, found, new_account, request_id};
@@ -369,6 +374,8 @@ async fn a_session_needs_the_accounts_own_signature() -> Result<()> {
     let mut stranger = Browser::new(&harness)?;
     let fields = [("message", message.as_str()), ("signature", signature.as_str())];
     ensure!(stranger.post("/dashboard/sign-in", &fields).await?.status() == 400);
+    contract_wallets(&harness).await?;
+    expired_session(&harness, &service).await?;
     let call = browser.client.post(harness.url("/dashboard/sign-in")).header("sec-fetch-site", "cross-site");
     ensure!(call.body("").send().await?.status() == 403, "a form of another site was taken");
     // Programs get a few words at the root, and browsers the dashboard.
@@ -377,4 +384,42 @@ async fn a_session_needs_the_accounts_own_signature() -> Result<()> {
     let call = browser.client.get(harness.url("/")).header("accept", "text/html");
     ensure!(call.send().await?.headers()[LOCATION] == "/dashboard");
     service.stop().await
+}
+
+/// A contract wallet signs in by EIP-1271, asked on the chain of app balances.
+async fn contract_wallets(harness: &Harness) -> Result<()> {
+    // One contract accepts every signature, and one answers something else.
+    for (code, accepted) in [("631626ba7e60e01b60005260206000f3", true), ("63deadbeef60e01b60005260206000f3", false)] {
+        let contract = new_account().address;
+        harness.chain("base").set_code(contract, code.parse()?).await?;
+        let (mut browser, address) = (Browser::new(harness)?, contract.to_string());
+        let message =
+            browser.post("/dashboard/sign-in/message", &[("account", address.as_str())]).await?.text().await?;
+        let answer =
+            browser.post("/dashboard/sign-in", &[("message", message.as_str()), ("signature", "0x01")]).await?;
+        let expected = if accepted { 303 } else { 403 };
+        ensure!(answer.status() == expected, "{}: {}", answer.status(), answer.text().await?);
+        ensure!((browser.get("/dashboard").await?.status() == 200) == accepted);
+    }
+    Ok(())
+}
+
+/// A session opens pages until it expires, whatever its cookie says.
+async fn expired_session(harness: &Harness, service: &Service) -> Result<()> {
+    let now = (system_env().clock)();
+    let before = Timestamp::from_millis(now.millis() - 1);
+    for (token, expires_at, status) in [("open", now.plus(Duration::from_secs(600)), 200), ("over", before, 303)] {
+        let session = Session {
+            token_hash: keccak256(token),
+            account: new_account().address,
+            nonce: format!("nonce of the session that is {token}"),
+            created_at: before,
+            expires_at,
+        };
+        ensure!(service.solver.store.write(move |tx| sessions::open(tx, &session)).await?);
+        let mut browser = Browser::new(harness)?;
+        browser.cookies.push(format!("causeway_session={token}"));
+        ensure!(browser.get("/dashboard").await?.status() == status, "a session that is {token}");
+    }
+    Ok(())
 }
