@@ -13,8 +13,8 @@ const MAX_RECONNECTS = 20;
 
 let timer;
 let loading = false;
-/** The beginning of the last load, and the time before which no load is the last. */
-let began = 0;
+/** The beginning of the last load, of which the page itself is the first, and the time before which none is the last. */
+let began = Date.now();
 let wanted = 0;
 /** A part was in use when it changed. */
 let skipped = false;
