@@ -93,6 +93,34 @@ test('a wallet signs in', async () => {
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
 })
 
+test('a wallet that announces itself signs in', async () => {
+  const { context, page, complaints } = await open(browser)
+  // A wallet as extensions bring it (EIP-6963); the test wallet's key signs for it.
+  await context.addInitScript(() => {
+    const ask = async (fields) => {
+      const body = new URLSearchParams(fields)
+      const answer = await fetch('/dashboard/test-wallet', { method: 'POST', body })
+      return (await answer.json()).result
+    }
+    const request = async ({ method, params = [] }) => {
+      if (method === 'eth_requestAccounts') return ask({ method })
+      if (method === 'personal_sign') return ask({ method, message: params[0] })
+      throw new Error(`${method} is not known`)
+    }
+    const info = { uuid: 'a0b1c2d3', name: 'Announced', icon: 'data:,', rdns: 'example.announced' }
+    const announce = () => dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: Object.freeze({ info, provider: { request } }) }))
+    addEventListener('eip6963:requestProvider', announce)
+    announce()
+  })
+  await page.goto(at('/dashboard/sign-in'))
+  const buttons = page.getByRole('button', { name: 'Sign in with Announced' })
+  await buttons.click()
+  await page.waitForURL(at('/dashboard'))
+  await page.getByRole('heading', { name: 'Overview' }).waitFor()
+  assert.deepEqual(complaints, [])
+  await context.close()
+})
+
 test('money goes to the chain that it is for, or nowhere', async () => {
   const { page } = main
   await page.goto(at('/dashboard/transfer'))
@@ -164,17 +192,6 @@ test('a transaction that was sent is not sent again by another click', async () 
   assert.deepEqual(told, { said: ['the node is away', '0x1', 'the transaction 0x2 failed', '0x3'], sent: 3 })
 })
 
-test('reading and the test wallet work without JavaScript', async () => {
-  const { context, page } = await open(browser, { javaScriptEnabled: false })
-  await page.goto(at('/dashboard/sign-in'))
-  await page.getByRole('button', { name: 'Use the test wallet' }).click()
-  for (const path of ['/dashboard', '/dashboard/keys', '/dashboard/requests', '/dashboard/balance', '/dashboard/operator']) {
-    await page.goto(at(path))
-    assert.ok(await page.locator('h1').isVisible(), path)
-  }
-  await context.close()
-})
-
 test('a key is created, shown once and renamed', async () => {
   const { page } = main
   await page.goto(at('/dashboard/keys'))
@@ -205,6 +222,10 @@ test('a webhook is configured and tested', async () => {
   assert.equal(hooks.events.length, 1)
   assert.equal(hooks.events[0].headers['x-test'], 'yes')
   await screenshot(page, 'webhooks-delivered')
+  await page.getByRole('button', { name: /^Replay delivery/ }).first().click()
+  await page.getByText('The delivery is due again.').waitFor()
+  await until(page, `/dashboard/keys/${own.key}/webhooks`, () => hooks.events.length === 2)
+  assert.deepEqual(hooks.events[1].body, hooks.events[0].body)
 })
 
 test('a wallet is linked and its balance funded', async () => {
@@ -221,13 +242,29 @@ test('a wallet is linked and its balance funded', async () => {
   assert.ok(await page.locator('td[title="balance-topup"]', { hasText: 'Deposit' }).first().isVisible())
 })
 
-test('a transfer is quoted, signed and watched until it arrives', async () => {
+/** Goes to a control with the Tab key, as somebody without a mouse does. */
+async function tabTo(page, control) {
+  for (let tries = 0; tries < 100; tries += 1) {
+    if (await control.evaluate((it) => it === document.activeElement)) return
+    await page.keyboard.press('Tab')
+  }
+  assert.fail(`the keyboard does not reach ${control}`)
+}
+
+test('a transfer is quoted, signed and watched until it arrives, by keyboard', async () => {
   const { page } = main
-  await page.goto(at('/dashboard/transfer'))
+  await page.goto(at('/dashboard'))
+  await tabTo(page, page.getByRole('link', { name: 'Transfer', exact: true }))
+  await page.keyboard.press('Enter')
+  await page.waitForURL(at('/dashboard/transfer'))
   await page.locator('#key').selectOption({ label: 'Renamed' })
-  await page.getByRole('button', { name: 'Quote' }).click()
+  await tabTo(page, page.getByRole('button', { name: 'Quote' }))
+  await page.keyboard.press('Enter')
   await page.getByRole('heading', { name: 'The quote' }).waitFor()
-  await page.getByRole('button', { name: 'Sign with Test wallet' }).click()
+  const signing = page.getByRole('button', { name: 'Sign with Test wallet' })
+  await signing.waitFor()
+  await tabTo(page, signing)
+  await page.keyboard.press('Enter')
   await page.waitForURL(/\/dashboard\/requests\/0x/)
   own.request = page.url().split('/').at(-1)
   // The page moves by itself: it is not loaded again here.
@@ -277,6 +314,24 @@ test('a forced refund and the transfer are found in Requests', async () => {
   assert.ok(page.url().endsWith('?status=success'), page.url())
   const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('link', { name: 'CSV' }).click()])
   assert.equal(download.suggestedFilename(), 'requests.csv')
+})
+
+test('reading, quoting and the test wallet work without JavaScript', async () => {
+  const { context, page } = await open(browser, { javaScriptEnabled: false })
+  await page.goto(at('/dashboard/sign-in'))
+  await page.getByRole('button', { name: 'Use the test wallet' }).click()
+  const key = `/dashboard/keys/${own.key}`
+  const paths = ['', '/transfer', '/requests', `/requests/${own.request}`, '/keys', '/webhooks', '/balance', '/operator']
+  for (const path of [...paths.map((it) => `/dashboard${it}`), key, `${key}/webhooks`]) {
+    const answer = await page.goto(at(path))
+    assert.equal(answer.status(), 200, path)
+    assert.ok(await page.locator('h1').isVisible(), path)
+  }
+  await page.goto(at('/dashboard/transfer'))
+  await page.getByRole('button', { name: 'Quote' }).click()
+  await page.getByRole('heading', { name: 'The quote' }).waitFor()
+  await page.getByText('A wallet signs by a script.').waitFor()
+  await context.close()
 })
 
 test('an operator refunds what cannot be filled', async () => {
@@ -418,8 +473,7 @@ test('the sign-in page is good to see, and nothing complained', async () => {
   for (const { name, colorScheme, width, height } of LOOKS) {
     const shown = await open(browser, { colorScheme, viewport: { width, height } })
     await shown.page.goto(at('/dashboard/sign-in'))
-    assert.deepEqual(await findings(shown.page), [])
-    await screenshot(shown.page, `sign-in-${name}`)
+    await isGood(shown, name, 'sign-in')
     assert.deepEqual(shown.complaints, [])
     await shown.context.close()
   }
