@@ -2,7 +2,7 @@
 
 use api::Acting;
 use axum::body::{Body, to_bytes};
-use axum::http::{HeaderName, HeaderValue, Method, Request, StatusCode, header};
+use axum::http::{HeaderValue, Method, Request, StatusCode, header};
 use axum::response::Response;
 use serde_json::Value;
 use url::form_urlencoded;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 const MAX_ANSWER: usize = 4 * 1024 * 1024;
 
 /// The header by which a browser names the last event that it got.
-pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// A path with a query. Pairs without a value are left out.
 pub(crate) fn with_query<'a>(path: &str, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {

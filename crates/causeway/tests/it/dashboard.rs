@@ -100,8 +100,8 @@ enum Reach {
     Form(Vec<(&'static str, String)>),
     /// Nothing can be named: the page is about the caller alone.
     Nothing,
-    /// A form that is about the caller alone, or that needs another's signature: whatever it says, the owner's pages stay
-    /// as they are.
+    /// A form that is about the caller alone, or that needs another's signature: whatever it says, the owner's pages
+    /// stay as they are.
     Act(Vec<(&'static str, String)>),
     /// The end of the caller's own session.
     SignOut,

@@ -1,5 +1,5 @@
-//! Every route of the interface under another integrator's key: nothing of the owner's is told or changed. The routes come
-//! from the document that the service serves; one that is not known here fails the test.
+//! Every route of the interface under another integrator's key: nothing of the owner's is told or changed. The routes
+//! come from the document that the service serves; one that is not known here fails the test.
 
 use anyhow::{Context, Result, bail, ensure};
 use reqwest::{Method, StatusCode};

@@ -90,7 +90,8 @@ pub(super) struct Filler {
     pub lacks: Option<String>,
 }
 
-/// The fillers that the treasury fills up, by the newest snapshots. No node is asked: the page is read when one is away.
+/// The fillers that the treasury fills up, by the newest snapshots. No node is asked: the page is also read when one is
+/// away.
 pub(super) fn fillers(dashboard: &Dashboard) -> Vec<Filler> {
     let mut fillers = Vec::new();
     for handle in dashboard.app.chains.values() {

@@ -218,7 +218,7 @@ fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: &Wish) -> M
                     }))
                     // A deposit from a wallet goes back to it; the style shows this for an address alone.
                     div.refund-to {
-                        (field("refundTo", "Refund to", "Of a payment at an address; your own wallet if empty.", &html! {
+                        (field("refundTo", "Refund to", "Your own wallet if empty, never an exchange's.", &html! {
                             input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off"
                                 spellcheck="false";
                         }))
