@@ -108,4 +108,10 @@ if (parts.length > 0) {
   });
   document.addEventListener('focusout', () => { if (skipped) changed(0); });
   addEventListener('pagehide', () => events?.close());
+  // A page that comes back from the browser's memory is as old as it was then.
+  addEventListener('pageshow', (event) => {
+    if (!event.persisted) return;
+    changed(0);
+    listen();
+  });
 }
