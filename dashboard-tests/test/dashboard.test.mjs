@@ -10,6 +10,7 @@ import { promisify } from 'node:util'
 import { network } from '../../clients/sdk/support/dev.mjs'
 import { findings, launch, LOOKS, open, screenshot } from '../support/browser.mjs'
 import { receiver } from '../support/receiver.mjs'
+import { announcedWallet, chainsOfMoney, repeatedClicks } from '../support/wallets.mjs'
 
 const LIMIT = 120_000
 const LIFE_LIMIT = 900_000
@@ -95,23 +96,7 @@ test('a wallet signs in', async () => {
 
 test('a wallet that announces itself signs in', async () => {
   const { context, page, complaints } = await open(browser)
-  // A wallet as extensions bring it (EIP-6963); the test wallet's key signs for it.
-  await context.addInitScript(() => {
-    const ask = async (fields) => {
-      const body = new URLSearchParams(fields)
-      const answer = await fetch('/dashboard/test-wallet', { method: 'POST', body })
-      return (await answer.json()).result
-    }
-    const request = async ({ method, params = [] }) => {
-      if (method === 'eth_requestAccounts') return ask({ method })
-      if (method === 'personal_sign') return ask({ method, message: params[0] })
-      throw new Error(`${method} is not known`)
-    }
-    const info = { uuid: 'a0b1c2d3', name: 'Announced', icon: 'data:,', rdns: 'example.announced' }
-    const announce = () => dispatchEvent(new CustomEvent('eip6963:announceProvider', { detail: Object.freeze({ info, provider: { request } }) }))
-    addEventListener('eip6963:requestProvider', announce)
-    announce()
-  })
+  await context.addInitScript(announcedWallet)
   await page.goto(at('/dashboard/sign-in'))
   const buttons = page.getByRole('button', { name: 'Sign in with Announced' })
   await buttons.click()
@@ -124,43 +109,7 @@ test('a wallet that announces itself signs in', async () => {
 test('money goes to the chain that it is for, or nowhere', async () => {
   const { page } = main
   await page.goto(at('/dashboard/transfer'))
-  const told = await page.evaluate(async () => {
-    const { send, useChain } = await import('/dashboard/assets/wallet.js')
-    const chain = { id: 10, name: 'Optimism', rpcUrl: 'http://127.0.0.1:1', native: {} }
-    // A wallet that has to be told of a chain, and that stays where it is for the first so many wishes to move.
-    const wallet = (stays) => {
-      let [known, on, wishes, sent] = [false, 1, 0, []]
-      const request = async ({ method, params }) => {
-        if (method === 'eth_chainId') return `0x${on.toString(16)}`
-        if (method === 'wallet_addEthereumChain') known = true
-        if (method === 'wallet_switchEthereumChain') {
-          if (!known) throw Object.assign(new Error('unknown'), { code: 4902 })
-          wishes += 1
-          if (wishes > stays) on = Number(params[0].chainId)
-        }
-        if (method === 'eth_sendTransaction') sent.push(params[0])
-        if (method === 'eth_getTransactionReceipt') return { status: '0x1' }
-        return method === 'eth_sendTransaction' ? '0xab' : null
-      }
-      return { provider: { request }, sent, move: (id) => { on = id } }
-    }
-    const failed = (act) => act.then(() => '', (error) => error.message)
-    const transaction = { from: '0x1', to: '0x2', data: '0x', value: 5, chainId: 10 }
-    const good = wallet(0)
-    await useChain(good.provider, chain)
-    await send(good.provider, transaction)
-    const stubborn = wallet(9)
-    const moved = wallet(0)
-    await useChain(moved.provider, chain)
-    moved.move(1)
-    return {
-      sent: good.sent,
-      stays: await failed(useChain(stubborn.provider, chain)),
-      moved: await failed(send(moved.provider, transaction)),
-      nowhere: await failed(send(good.provider, { ...transaction, chainId: undefined })),
-      after: [stubborn.sent.length, moved.sent.length, good.sent.length],
-    }
-  })
+  const told = await page.evaluate(chainsOfMoney)
   assert.deepEqual(told.sent, [{ from: '0x1', to: '0x2', data: '0x', value: '0x5', chainId: '0xa' }])
   for (const refusal of [told.stays, told.moved, told.nowhere]) assert.match(refusal, /nothing was sent/)
   assert.deepEqual(told.after, [0, 0, 1])
@@ -169,26 +118,7 @@ test('money goes to the chain that it is for, or nowhere', async () => {
 test('a transaction that was sent is not sent again by another click', async () => {
   const { page } = main
   await page.goto(at('/dashboard/transfer'))
-  const told = await page.evaluate(async () => {
-    const { memory, sendOnce } = await import('/dashboard/assets/wallet.js')
-    let [sent, away, status] = [0, true, '0x1']
-    const request = async ({ method }) => {
-      if (method === 'eth_chainId') return '0xa'
-      if (method === 'eth_sendTransaction') return `0x${(sent += 1)}`
-      if (away) throw new Error('the node is away')
-      return { status }
-    }
-    const attempt = (item) => sendOnce({ request }, memory('a test'), item, { from: '0x1', to: '0x2', data: '0x', value: 1, chainId: 10 })
-      .catch((error) => error.message)
-    const said = [await attempt('0.0')]
-    away = false
-    said.push(await attempt('0.0'))
-    status = '0x0'
-    said.push(await attempt('0.1'))
-    status = '0x1'
-    said.push(await attempt('0.1'))
-    return { said, sent }
-  })
+  const told = await page.evaluate(repeatedClicks)
   assert.deepEqual(told, { said: ['the node is away', '0x1', 'the transaction 0x2 failed', '0x3'], sent: 3 })
 })
 
