@@ -198,7 +198,10 @@ async fn a_large_refund_is_left_to_the_depository_where_that_pays_it() {
     let (quote, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
     assert!(waits(&decide(&world, refund(&quote, 100 * ONE_USDC), &quote).await, &Reason::TooLarge));
     // The depository pays no excess: it would wait for ever.
-    let excess = Due { subject: Subject::Excess(DepositKey(B256::repeat_byte(0xe0))), ..refund(&quote, 100 * ONE_USDC) };
+    let excess = Due {
+        subject: Subject::Excess(DepositKey(alloy::primitives::B256::repeat_byte(0xe0))),
+        ..refund(&quote, 100 * ONE_USDC)
+    };
     paid(decide(&world, excess, &quote).await);
     let world = World::with(|settings| settings.most_refund = UsdMicros(50_000_000)).await;
     let (quote, _) = world.quote(USDC, USDC, 100 * ONE_USDC).await;
