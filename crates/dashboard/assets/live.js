@@ -8,6 +8,7 @@ const SPACING = 3000;
 const PAUSE = 400;
 /** Facts of a listing are written shortly after the event, so that the page looks once more. */
 const ONCE_MORE = 2900;
+const LOAD_LIMIT = 10000;
 const RECONNECT = 30000;
 const MAX_RECONNECTS = 20;
 
@@ -29,7 +30,7 @@ function keepOpen(from, to) {
 }
 
 async function load() {
-  const response = await fetch(location.href, { headers: { accept: 'text/html' } });
+  const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(LOAD_LIMIT) });
   if (!response.ok || response.redirected) return;
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   skipped = false;

@@ -84,6 +84,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../migrations/0034_forgotten_addresses.sql"),
     },
     Migration { version: 35, name: "0035_revenue", sql: include_str!("../migrations/0035_revenue.sql") },
+    Migration { version: 36, name: "0036_sponsored_fees", sql: include_str!("../migrations/0036_sponsored_fees.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

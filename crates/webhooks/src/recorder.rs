@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tracing::warn;
 
+use crate::env::MAX_POSTS_PER_ENDPOINT;
 use crate::slots::{MAX_UNDER_WAY, Slot};
 
 /// Rows that one unit changes, here and in a claim: a payment waits for no more of them.
@@ -54,12 +55,17 @@ async fn run(store: Store, clock: fn() -> Timestamp, mut results: mpsc::Receiver
 /// Waits a little for results to be recorded together.
 async fn gather(results: &mut mpsc::Receiver<Ended>, ended: &mut Vec<Ended>) {
     let until = Instant::now() + LINGER;
-    while ended.len() < ROWS_PER_UNIT {
+    while ended.len() < ROWS_PER_UNIT && !fills_its_endpoint(ended) {
         match tokio::time::timeout_at(until, results.recv()).await {
             Ok(Some(next)) => ended.push(next),
             Ok(None) | Err(_) => return,
         }
     }
+}
+
+/// True if nothing else is under way and an endpoint may have no slot left: its queue waits for these results.
+fn fills_its_endpoint(ended: &[Ended]) -> bool {
+    ended.len() >= MAX_POSTS_PER_ENDPOINT && ended.last().is_some_and(|(_, slot)| slot.under_way() <= ended.len())
 }
 
 /// Records results together, and again for a while. Without it their claims end by themselves and the events are posted

@@ -113,6 +113,12 @@ impl Slots {
 }
 
 impl Slot {
+    /// All posts under way, of every endpoint.
+    pub(crate) fn under_way(&self) -> usize {
+        let state = self.slots.state();
+        state.quick_used + state.slow_used
+    }
+
     /// Remembers how the receiver answered.
     pub(crate) fn answered(&self, well: bool) {
         let mut state = self.slots.state();

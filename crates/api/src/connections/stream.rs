@@ -70,6 +70,9 @@ impl Phase {
     }
 }
 
+/// Bytes that a client which is slow to read has to take within the time of a write.
+const LEAST_PROGRESS: usize = 16 * 1024;
+
 /// A timer that is made when it is first needed: most calls come in one piece and need none.
 #[derive(Debug, Default)]
 struct Timer {
@@ -96,6 +99,8 @@ pub(super) struct Watched {
     timeouts: Timeouts,
     reading: Timer,
     writing: Timer,
+    /// Bytes written since a write stalled.
+    written: usize,
     /// The answer that is written in place of one without a body, and how much of it has been.
     instead: Option<(Bytes, usize)>,
     /// How much has been read since the connection was closed for writing.
@@ -105,11 +110,22 @@ pub(super) struct Watched {
 impl Watched {
     pub(super) fn new(stream: TcpStream, phase: Arc<Phase>, timeouts: Timeouts) -> Self {
         let (reading, writing) = Default::default();
-        Self { stream, phase, timeouts, reading, writing, instead: None, lingered: None }
+        Self { stream, phase, timeouts, reading, writing, written: 0, instead: None, lingered: None }
+    }
+
+    /// Notes progress. Whoever reads a few bytes now and then would keep an export, and its place, for ever.
+    fn progressed(&mut self, written: &io::Result<usize>) {
+        self.written = self.written.saturating_add(*written.as_ref().unwrap_or(&0));
+        if self.written >= LEAST_PROGRESS {
+            self.writing.armed = None;
+        }
     }
 
     /// The stalled write, ended if it has taken too long.
     fn stalled(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.writing.armed.is_none() {
+            self.written = 0;
+        }
         ready!(self.writing.poll(cx, BUSY, self.timeouts.write));
         Poll::Ready(Err(ErrorKind::TimedOut.into()))
     }
@@ -189,7 +205,7 @@ impl AsyncWrite for Watched {
         }
         match Pin::new(&mut this.stream).poll_write(cx, data) {
             Poll::Ready(written) => {
-                this.writing.armed = None;
+                this.progressed(&written);
                 Poll::Ready(written)
             }
             Poll::Pending => this.stalled(cx),
@@ -208,7 +224,7 @@ impl AsyncWrite for Watched {
         let this = &mut *self;
         match Pin::new(&mut this.stream).poll_write_vectored(cx, parts) {
             Poll::Ready(written) => {
-                this.writing.armed = None;
+                this.progressed(&written);
                 Poll::Ready(written)
             }
             Poll::Pending => this.stalled(cx),
@@ -220,6 +236,8 @@ impl AsyncWrite for Watched {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // All that was to be written has been.
+        self.writing.armed = None;
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

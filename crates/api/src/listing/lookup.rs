@@ -12,8 +12,8 @@ use crate::App;
 use crate::error::ApiError;
 use crate::keys::Keys;
 
-/// API keys that one query may name.
-const MAX_KEYS: usize = 50;
+/// API keys that one query may name: the dashboard names all that an account is shown.
+const MAX_KEYS: u32 = store::key_owners::MAX_KEYS + store::key_owners::MAX_REVOKED;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lookup<'a> {
@@ -39,7 +39,7 @@ impl Lookup<'_> {
             if found.contains_key(text) {
                 continue;
             }
-            if found.len() == MAX_KEYS {
+            if u32::try_from(found.len()).is_ok_and(|count| count == MAX_KEYS) {
                 return Err(bad("apiKey", format!("at most {MAX_KEYS} keys")));
             }
             let key = match (text.parse(), text.parse::<KeyText>()) {
