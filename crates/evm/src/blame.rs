@@ -5,6 +5,8 @@
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -59,24 +61,32 @@ struct Frame {
 }
 
 impl Nodes {
-    /// The party to blame by the transaction's trace, as every node that offers it shows it: where their traces differ, it
-    /// is nobody. None where no node offers it. Nodes that cannot be reached are an error: they might say otherwise.
+    /// The party to blame by the transaction's trace, as two nodes show it, or the only one that offers traces: where the
+    /// traces differ, it is nobody. None where no node offers any. Where too few have answered it is an error: they might
+    /// say otherwise.
     pub async fn blame(&self, hash: B256, suspects: &Suspects) -> Result<Option<Blame>, ChainError> {
         let wish = &json!({ "tracer": "callTracer" });
-        let asked = self.nodes().iter().map(|node| node.ask::<Frame>(TRACE, (hash, wish)));
-        let mut blamed = None;
-        for trace in futures::future::join_all(asked).await {
-            let blame = match trace {
-                Ok(frame) => suspects.blame(&frame),
-                Err(error @ (ChainError::Timeout { .. } | ChainError::Unreachable { .. })) => return Err(error),
-                Err(_) => continue,
-            };
-            match blamed {
-                Some(other) if other != blame => return Ok(Some(Blame::Nobody)),
-                _ => blamed = Some(blame),
+        let mut asked: FuturesUnordered<_> =
+            self.nodes().iter().map(|node| node.ask::<Frame>(TRACE, (hash, wish))).collect();
+        let (mut shown, mut failed) = (Vec::new(), None);
+        while let Some(trace) = asked.next().await {
+            match trace {
+                Ok(frame) => shown.push(suspects.blame(&frame)),
+                Err(ChainError::Refused { refusal: Refusal::NotSupported, .. }) => {}
+                Err(error) => failed = Some(error),
+            }
+            if shown.windows(2).any(|pair| pair[0] != pair[1]) {
+                return Ok(Some(Blame::Nobody));
+            }
+            // One that is slow or down is not waited for.
+            if shown.len() >= second(self.len()) {
+                return Ok(shown.first().copied());
             }
         }
-        Ok(blamed)
+        match failed {
+            Some(error) => Err(error),
+            None => Ok(shown.first().copied()),
+        }
     }
 
     /// True if a token refused this recipient: the same transfer to somebody else goes through where this one fails, as

@@ -101,9 +101,12 @@ async fn walk(
     loop {
         let head = *heads.borrow_and_update();
         if let Some(head) = head {
+            let before = at.number;
             catch_up(solver, handle, &mut at, head, stop).await?;
-            if std::mem::take(&mut disputed) {
+            // A walk that has stayed where it was has not passed the blocks in dispute.
+            if disputed && at.number > before {
                 refuse(solver, handle, None).await?;
+                disputed = false;
             }
             gauge!("causeway_chain_lag_blocks", "chain" => handle.id().to_string())
                 .set(lag(head.number.saturating_sub(at.number)));

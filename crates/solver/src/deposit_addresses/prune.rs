@@ -18,12 +18,14 @@ use store::{StoreError, Tx};
 use tracing::debug;
 
 use crate::deposit_addresses::balances::{known_block, note_found};
-use crate::error::{Chained, SolverError};
+use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
 /// Addresses looked at in one round, each in every currency of every chain that has it.
 const ADDRESSES_PER_ROUND: u16 = 50;
+/// Time for balances on another chain. Sweeps of this one wait for them.
+const ELSEWHERE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time for which an address is kept whose balances cannot be read.
 const RETRY_AFTER: Duration = Duration::from_secs(86_400);
 
@@ -50,9 +52,10 @@ pub(super) async fn round(solver: &Solver, handle: &Arc<ChainHandle>, at: Cursor
     let mut there: Vec<Vec<Balance>> = vec![Vec::new(); old.len()];
     read_balances(handle, at, &old, &mut there).await?;
     for (other, at) in elsewhere(solver, handle).await? {
-        if let Err(error) = read_balances(&other, at, &old, &mut there).await {
+        let read = tokio::time::timeout(ELSEWHERE_TIMEOUT, read_balances(&other, at, &old, &mut there)).await;
+        if !matches!(read, Ok(Ok(()))) {
             // They are kept for another day: a chain that is down must not keep this one from its other work.
-            debug!(chain.id = %other.id(), error = %Chained(&error), "balances of old deposit addresses cannot be read");
+            debug!(chain.id = %other.id(), "balances of old deposit addresses cannot be read");
             let unread = Balance { handle: other, at, currency: Address::ZERO, units: None };
             there.iter_mut().for_each(|balances| balances.push(unread.clone()));
         }

@@ -205,7 +205,7 @@ fn leaves_a_rest(
     let rest = balance.saturating_sub(missing.amount);
     let has_worth = || {
         let snapshot = solver.market.latest(handle.id());
-        snapshot.is_none_or(|snapshot| is_worth_returning(handle, &snapshot, place.currency, rest))
+        snapshot.is_some_and(|snapshot| is_worth_returning(handle, &snapshot, place.currency, rest))
     };
     !rest.is_zero() && !can_go_back(facts, balance) && has_worth()
 }
