@@ -9,6 +9,7 @@ use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
 use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, SpendLimiter};
 use evm::{ChainError, Head, Nodes};
+use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use crate::Market;
@@ -38,11 +39,19 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
     loop {
         let head = *heads.borrow_and_update();
         if let Some(head) = head {
-            match read(&plan, &nodes, &watchlist, mirror.as_mut(), head).await {
+            let mut read_at = head;
+            let mut outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), head).await;
+            if matches!(outcome, Err(ChainError::NotSeconded(_)))
+                && let Some(agreed) = agreed_instead(&nodes, &heads, head).await
+            {
+                read_at = agreed;
+                outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), agreed).await;
+            }
+            match outcome {
                 Ok(snapshot) => {
                     market.publish(snapshot);
                     failing = false;
-                    mirror.iter_mut().for_each(|mirror| mirror.work(head));
+                    mirror.iter_mut().for_each(|mirror| mirror.work(read_at));
                 }
                 // Logged once: the age of the snapshot tells the rest.
                 Err(error) if !failing => {
@@ -70,6 +79,16 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
             () = tokio::time::sleep(RETRY_INTERVAL), if failing && nodes.len() > 1 => {}
         }
     }
+}
+
+/// The head of the same number that most nodes have, where the announced one is its announcer's alone. Whoever announces
+/// first must not stop the market of a chain: its heads are followed last for a while.
+async fn agreed_instead(nodes: &Nodes, heads: &watch::Receiver<Option<Head>>, head: Head) -> Option<Head> {
+    let agreed = nodes.header_votes(head.number).await.ok()?.agreed().filter(|agreed| agreed.hash != head.hash)?;
+    if heads.borrow().is_some_and(|newest| newest.hash == head.hash) {
+        nodes.distrust_leader();
+    }
+    Some(agreed)
 }
 
 async fn read(

@@ -114,6 +114,11 @@ impl VenueSimulator {
         Ok(self.state.current()?.book.tx(hash).map(|(_, tx)| tx.status))
     }
 
+    /// The number of looks at a transaction while it flickered.
+    pub fn looks(&self, hash: Digest) -> u64 {
+        self.state.books().looks.get(&hash).copied().unwrap_or_default()
+    }
+
     pub fn next_nonce(&self, account: AccountIndex, key: KeyIndex) -> Result<u64> {
         let books = self.state.current()?;
         let key = books.book.key(account, key).map_err(|refusal| anyhow::anyhow!(refusal.message))?;

@@ -63,7 +63,9 @@ pub(crate) async fn requests_v3_csv(
     let first = export.page().await.map_err(ApiError::of_listing)?;
     let begin = Bytes::from(format!("{HEADER}\r\n{first}"));
     let rest = stream::unfold(export, next);
-    let body = Body::from_stream(stream::StreamExt::chain(stream::iter([Ok::<_, io::Error>(begin)]), rest));
+    let all = stream::StreamExt::chain(stream::iter([Ok::<_, io::Error>(begin)]), rest);
+    // Compression asks once more after the end.
+    let body = Body::from_stream(stream::StreamExt::fuse(all));
     let headers = [
         (header::CONTENT_TYPE, HeaderValue::from_static("text/csv; charset=utf-8; header=present")),
         (header::CONTENT_DISPOSITION, HeaderValue::from_static("attachment; filename=\"requests.csv\"")),
