@@ -16,7 +16,7 @@ pub fn void_since(
 ) -> Result<Vec<(Address, Amount)>, StoreError> {
     tx.rows(
         "select currency, amount from payment where chain_id = $1 and state = 'void' and updated_at > $2
-         order by payment_id limit $3",
+         order by updated_at limit $3",
         &[chain.0.try_into()?, after.into(), Value::Int(most)],
     )?
     .iter()
