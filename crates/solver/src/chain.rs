@@ -17,6 +17,7 @@ mod venue_finality;
 pub mod venue_market;
 mod venue_payments;
 mod venue_rescan;
+mod venue_start;
 mod venue_unrecorded;
 mod venue_voids;
 pub mod venue_walk;
