@@ -92,7 +92,8 @@ fn packed(holding: Holding) -> Address {
     holding.deposited_currency().packed().unwrap_or_default()
 }
 
-/// Prices of the venue's assets: those of the same assets on chains whose snapshots are fresh.
+/// Prices of the venue's assets: those of the same assets on chains whose snapshots are fresh. Where there is none, the last
+/// one that was known stays, too old for anything but the cap on void payments.
 fn prices(solver: &Solver, handle: &ChainHandle) -> BTreeMap<Address, Quoted> {
     let price = |id: &str| -> Option<Price> {
         let mut others = solver.chains.values().filter(|other| other.id() != handle.id());
@@ -102,9 +103,33 @@ fn prices(solver: &Solver, handle: &ChainHandle) -> BTreeMap<Address, Quoted> {
             snapshot.price(currency.evm_address()).ok()
         })
     };
+    let before = solver.market.latest(handle.id());
     let quoted = PRICED.into_iter().filter_map(|(asset, route, id)| {
-        let quoted = Quoted { price: price(id)?, age_secs: 0, max_age_secs: 0 };
-        Some((packed(Holding { asset, route }), quoted))
+        let currency = packed(Holding { asset, route });
+        let known = before.as_ref().and_then(|snapshot| snapshot.prices.get(&currency).copied());
+        Some((currency, quoted(price(id), known)?))
     });
     quoted.collect()
+}
+
+fn quoted(now: Option<Price>, before: Option<Quoted>) -> Option<Quoted> {
+    let fresh = now.map(|price| Quoted { price, age_secs: 0, max_age_secs: 0 });
+    fresh.or(before.map(|before| Quoted { age_secs: 1, max_age_secs: 0, ..before }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_price_that_is_gone_stays_and_is_too_old_for_quotes() {
+        let price = |dollars: u128| Price::new(dollars * 100_000_000, 8).unwrap();
+        let fresh = quoted(Some(price(3_000)), None).unwrap();
+        assert!(fresh.age_secs <= fresh.max_age_secs);
+        let kept = quoted(None, Some(fresh)).unwrap();
+        assert!(kept.price == fresh.price && kept.age_secs > kept.max_age_secs);
+        assert_eq!(quoted(None, Some(kept)), Some(kept));
+        assert_eq!(quoted(Some(price(2_000)), Some(kept)).map(|quoted| quoted.price), Some(price(2_000)));
+        assert_eq!(quoted(None, None), None);
+    }
 }

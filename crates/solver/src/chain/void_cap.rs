@@ -54,8 +54,8 @@ impl VoidCap {
     }
 }
 
-/// The worth of an amount on the venue, with USDC at a dollar: a cap needs no closer figure, and has to be known without
-/// a market.
+/// The worth of an amount on the venue, with USDC at a dollar and ether at the last price that was known, however old: a cap
+/// needs no closer figure, and a market that is gone must not keep every payment from being void.
 pub(crate) fn worth(snapshot: Option<&Snapshot>, currency: Address, amount: Amount) -> Option<UsdMicros> {
     let holding = match currency.is_zero() {
         true => Holding::COLLATERAL,
@@ -65,7 +65,8 @@ pub(crate) fn worth(snapshot: Option<&Snapshot>, currency: Address, amount: Amou
         let units = u64::try_from(amount.units()).ok()?;
         return i64::try_from(units).ok().map(UsdMicros);
     }
-    snapshot?.price(currency).ok()?.usd_ceil(amount, holding.asset.decimals()).ok()
+    let price = snapshot?.prices.get(&currency)?.price;
+    price.usd_ceil(amount, holding.asset.decimals()).ok()
 }
 
 #[cfg(test)]

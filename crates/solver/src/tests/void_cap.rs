@@ -1,14 +1,16 @@
 //! The cap on void payments: counted from the rows of the last hour, whoever reads them.
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
 use domain::time::Timestamp;
+use domain::venue::AccountIndex;
+use market::Quoted;
 use store::{Tx, payments};
 
 use super::world::*;
 use crate::chain::payment_events::{finalise, mined};
-use crate::chain::void_cap::VoidCap;
+use crate::chain::void_cap::{self, VoidCap};
 use crate::error::SolverError;
 
 const HOUR_MILLIS: i64 = 3_600_000;
@@ -49,4 +51,21 @@ async fn void_payments_count_for_an_hour_and_failed_ones_not_yet() {
     let unknown = |tx: &mut Tx<'_>| VoidCap::read(tx, DESTINATION, CAP, NOW, |_, _| None);
     let mut cap = world.store.read::<_, SolverError>(unknown).await.unwrap();
     assert!(!cap.take(Some(UsdMicros(1))));
+}
+
+/// Nobody quotes on a price that is too old, and the cap goes on with it: otherwise one void payment of ether keeps all
+/// others from being void for an hour.
+#[tokio::test]
+async fn ether_on_the_venue_is_worth_its_last_price_however_old() {
+    let mut world = World::new().await;
+    let ether = AccountIndex::new(1).unwrap().packed();
+    let old = Quoted { price: dollar(3_000), age_secs: 1, max_age_secs: 0 };
+    world.snapshot(ORIGIN, |snapshot| {
+        snapshot.prices.insert(ether, old);
+    });
+    let snapshot = world.context.chains[&ORIGIN].1.clone().unwrap();
+    assert!(snapshot.price(ether).is_err());
+    let one = Amount::new(U256::from(100_000_000));
+    assert_eq!(void_cap::worth(Some(&snapshot), ether, one), Some(UsdMicros(3_000_000_000)));
+    assert_eq!(void_cap::worth(None, ether, one), None);
 }
