@@ -80,9 +80,11 @@ impl Client {
         Self { fetch: self.fetch.reading_for(Purpose::Spare), ..self.clone() }
     }
 
-    /// The same client for reading that anybody can cause: it has a quarter of the reads of a minute.
-    pub fn for_quotes(&self) -> Self {
-        Self { fetch: self.fetch.reading_for(Purpose::Quote), ..self.clone() }
+    /// The same client for reading that a caller can cause: it has a quarter of the reads of a minute, and half of that where
+    /// the caller has no key.
+    pub fn for_quotes(&self, with_key: bool) -> Self {
+        let purpose = if with_key { Purpose::Quote } else { Purpose::OpenQuote };
+        Self { fetch: self.fetch.reading_for(purpose), ..self.clone() }
     }
 
     pub fn network(&self) -> Network {

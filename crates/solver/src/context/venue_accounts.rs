@@ -48,14 +48,16 @@ impl VenueAccounts {
         self.read_with(&venue.client, venue, index, now).await
     }
 
-    /// The same for a quote, which anybody can ask for with any index: such reads have a small part of the quota.
+    /// The same for a quote, which anybody can ask for with any index: such reads have a small part of the quota, and those
+    /// of callers without a key a smaller one.
     pub async fn read_for_quote(
         &self,
         venue: &VenueChain,
         index: AccountIndex,
+        with_key: bool,
         now: Timestamp,
     ) -> Result<Option<Address>, VenueError> {
-        self.read_with(&venue.client.for_quotes(), venue, index, now).await
+        self.read_with(&venue.client.for_quotes(with_key), venue, index, now).await
     }
 
     async fn read_with(

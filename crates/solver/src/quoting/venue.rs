@@ -37,7 +37,8 @@ impl Quoter {
     pub(super) async fn learn_accounts(&self, ask: &Ask) -> Result<(), QuoteError> {
         let Some(venue) = self.venue() else { return Ok(()) };
         for (_, index) in named(ask, domain::venue::CHAIN) {
-            let read = self.solver.venue_accounts.read_for_quote(venue, index, self.solver.now()).await;
+            let (with_key, now) = (ask.key.is_some(), self.solver.now());
+            let read = self.solver.venue_accounts.read_for_quote(venue, index, with_key, now).await;
             read.map_err(|error| match error {
                 VenueError::QuotaUsed(pause) => QuoteError::VenueQuota { secs: pause.as_secs().saturating_add(1) },
                 error => QuoteError::Venue(error),

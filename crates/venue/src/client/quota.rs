@@ -28,8 +28,10 @@ pub(super) enum Purpose {
     Read,
     /// Reading that may wait leaves a tenth more to reading that may not.
     Spare,
-    /// Reading that anybody can cause has a quarter of all reading, so that it cannot starve the rest.
+    /// Reading that a caller can cause has a quarter of all reading, so that it cannot starve the rest.
     Quote,
+    /// The same for a caller whom nobody knows: half of that quarter, so that strangers leave some to those with a key.
+    OpenQuote,
     Send,
 }
 
@@ -38,19 +40,30 @@ impl Purpose {
     fn share(self, limit: u64) -> u64 {
         match self {
             Self::Send => limit,
-            Self::Read | Self::Quote => limit - limit / 5,
+            Self::Read | Self::Quote | Self::OpenQuote => limit - limit / 5,
             Self::Spare => limit - limit.saturating_mul(3) / 10,
         }
     }
 
-    /// The part of a limit that calls of this purpose may fill by themselves.
-    fn own_share(self, limit: u64) -> u64 {
+    /// The purposes that count together with this one, and the part of a limit that they may fill: every part is held.
+    fn parts(self) -> &'static [Part] {
         match self {
-            Self::Quote => self.share(limit) / 4,
-            Self::Read | Self::Spare | Self::Send => limit,
+            Self::Quote => &[QUOTES],
+            Self::OpenQuote => &[OPEN_QUOTES, QUOTES],
+            Self::Read | Self::Spare | Self::Send => &[],
         }
     }
 }
+
+/// A part of all reading that some purposes share.
+#[derive(Debug)]
+struct Part {
+    of: &'static [Purpose],
+    divisor: u64,
+}
+
+const QUOTES: Part = Part { of: &[Purpose::Quote, Purpose::OpenQuote], divisor: 4 };
+const OPEN_QUOTES: Part = Part { of: &[Purpose::OpenQuote], divisor: 8 };
 
 #[derive(Clone, Debug)]
 pub(super) struct Meter {
@@ -83,16 +96,17 @@ impl Meter {
         while spent.front().is_some_and(|call| now.saturating_duration_since(call.at) >= WINDOW) {
             spent.pop_front();
         }
-        let own = || spent.iter().filter(move |call| call.purpose == purpose);
-        let full = match fits(spent.iter(), weight, self.quota, |limit| purpose.share(limit)) {
-            false => spent.front(),
-            true if !fits(own(), weight, self.quota, |limit| purpose.own_share(limit)) => own().next(),
-            true => {
-                spent.push_back(Call { at: now, weight, purpose });
-                return Ok(());
+        if !fits(spent.iter(), weight, self.quota, |limit| purpose.share(limit)) {
+            return Err(spent.front().map_or(WINDOW, |oldest| oldest.leaves_in(now)));
+        }
+        for part in purpose.parts() {
+            let own = || spent.iter().filter(move |call| part.of.contains(&call.purpose));
+            if !fits(own(), weight, self.quota, |limit| purpose.share(limit) / part.divisor) {
+                return Err(own().next().map_or(WINDOW, |oldest| oldest.leaves_in(now)));
             }
-        };
-        Err(full.map_or(WINDOW, |oldest| oldest.leaves_in(now)))
+        }
+        spent.push_back(Call { at: now, weight, purpose });
+        Ok(())
     }
 }
 
@@ -149,6 +163,31 @@ mod tests {
         assert!(meter.take(300, Purpose::Read, later).is_err(), "48 of 60 are for reading");
         meter.take(6, Purpose::Send, later).unwrap();
         meter.take(300, Purpose::Quote, now + WINDOW).unwrap();
+    }
+
+    #[test]
+    fn strangers_have_half_of_what_quotes_have() {
+        let meter = Meter::new(Quota { calls: 60, weight: 1_000_000 });
+        let now = Instant::now();
+        for _ in 0..6 {
+            meter.take(300, Purpose::OpenQuote, now).unwrap();
+        }
+        assert_eq!(meter.take(300, Purpose::OpenQuote, now), Err(WINDOW));
+        for _ in 0..6 {
+            meter.take(300, Purpose::Quote, now).unwrap();
+        }
+        assert_eq!(meter.take(300, Purpose::Quote, now), Err(WINDOW), "12 of 48 are for all quotes");
+    }
+
+    #[test]
+    fn strangers_have_nothing_once_quotes_with_a_key_have_used_it() {
+        let meter = Meter::new(Quota { calls: 60, weight: 1_000_000 });
+        let now = Instant::now();
+        for _ in 0..12 {
+            meter.take(300, Purpose::Quote, now).unwrap();
+        }
+        assert_eq!(meter.take(300, Purpose::OpenQuote, now), Err(WINDOW));
+        meter.take(300, Purpose::Read, now).unwrap();
     }
 
     #[test]
