@@ -6,7 +6,7 @@ use domain::venue::TxStatus;
 use evm::Head;
 use store::payments::{Attempt, PaymentRow};
 use store::{Tx, lanes, payments, venue_txs};
-use venue::{Digest, VenueTx};
+use venue::{Client, Digest, VenueTx};
 
 use crate::chain::apply_block::apply_sent;
 use crate::chain::payment_events::quarantine;
@@ -130,7 +130,7 @@ async fn find(venue: &VenueChain, stored: &PaymentRow, attempts: &[Attempt], hea
     for attempt in attempts {
         let hash = venue.attempt_hash(stored, attempt.fees, attempt.cancels)?;
         let seen = match venue.client.transaction(hash).await? {
-            Some(tx) => settled(venue, tx).await?.map_or(Shown::Open, |tx| Shown::Ended(Box::new(tx))),
+            Some(tx) => settled(&venue.client, tx).await?.map_or(Shown::Open, |tx| Shown::Ended(Box::new(tx))),
             None => {
                 let ends = attempt.fees.max_tip.saturating_add(LOST_TIMEOUT_MILLIS);
                 Shown::Unknown { lives: head.time.saturating_mul(1_000) < ends }
@@ -179,12 +179,12 @@ fn is_failed(tx: &VenueTx) -> bool {
 }
 
 /// A transaction that has ended, if a second read shows the same.
-pub(super) async fn settled(venue: &VenueChain, tx: VenueTx) -> Result<Option<VenueTx>, SolverError> {
+pub(super) async fn settled(client: &Client, tx: VenueTx) -> Result<Option<VenueTx>, SolverError> {
     use domain::venue::TxStatus::{Executed, Failed, Rejected};
     if !matches!(tx.status, Executed | Failed | Rejected) {
         return Ok(None);
     }
-    let again = venue.client.transaction(tx.hash).await?;
+    let again = client.transaction(tx.hash).await?;
     Ok(again.filter(|again| *again == tx))
 }
 

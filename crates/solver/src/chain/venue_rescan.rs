@@ -11,7 +11,7 @@ use metrics::counter;
 use tracing::{debug, info, warn};
 use venue::{Client, VenueError};
 
-use crate::chain::venue_walk::{apply_tx, unknown};
+use crate::chain::venue_walk::{Looked, look_at, unknown};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::handle::venue::VenueChain;
@@ -124,24 +124,22 @@ async fn take_in(
     let mut took = false;
     for _ in 0..MAX_READS_PER_ROUND {
         let Some(hash) = pass.queue.front().map(|it| it.hash) else { break };
-        let shown = match client.transaction(hash).await {
-            Err(error) if is_passing(&error) => return Err(error.into()),
-            Err(error) => {
+        let looked = match look_at(solver, handle, (venue, client), hash, head).await {
+            // The others do not wait for it.
+            Err(SolverError::Venue(error)) if !is_passing(&error) => {
                 debug!(%hash, %error, "a transfer that the walk has passed cannot be read");
-                None
+                Looked::Open
             }
-            Ok(shown) => shown,
+            looked => looked?,
         };
-        let taken = match shown {
-            Some(tx) => apply_tx(solver, handle, venue, tx, head).await?,
-            None => false,
-        };
-        if taken {
+        if looked == Looked::Stored {
             info!(chain.id = %handle.id(), %hash, "the venue listed a transfer after the walk had passed its time");
             counter!("causeway_venue_late_transfers_total").increment(1);
+            took = true;
+        }
+        if looked != Looked::Open {
             venue.missed.read(hash);
         }
-        took |= taken;
         pass.queue.pop_front();
     }
     Ok(took)

@@ -36,7 +36,7 @@ pub(super) async fn unrecorded(
             // A transfer that is listed and not shown may be the one.
             let Some(tx) = venue.client.transaction(listed.hash).await? else { return Ok(Some(Found::Open)) };
             let Some(cancels) = attempt_of(&payment, &cancel, &tx) else { continue };
-            let ended = settled(venue, tx).await?;
+            let ended = settled(&venue.client, tx).await?;
             return Ok(Some(ended.map_or(Found::Open, |tx| Found::Ended { tx: Box::new(tx), cancels })));
         }
         let passed = !page.transfers.is_empty() && page.transfers.iter().all(|it| it.time_millis < since);

@@ -124,7 +124,7 @@ async fn verdict(
     // A payment that `recover` imported is known by its transaction, and not by an attempt.
     if let (Found::Nothing, Some(name)) = (&found, name)
         && let Some(tx) = venue.client.transaction(name).await?
-        && let Some(tx) = settled(venue, tx).await?
+        && let Some(tx) = settled(&venue.client, tx).await?
     {
         return Ok(verdict_on(&Found::Ended { tx: Box::new(tx), cancels: false }));
     }

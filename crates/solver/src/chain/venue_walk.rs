@@ -14,7 +14,7 @@ use metrics::counter;
 use store::{Tx, blocks, deposits};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
-use venue::{Listed, Mark, VenueError, VenueTx};
+use venue::{Client, Digest, Listed, Mark, VenueError, VenueTx};
 
 use crate::chain::apply_block::{Finals, apply_late, apply_ripe, publish_committed};
 use crate::chain::venue_payments::{apply_payments, name, settled};
@@ -148,19 +148,19 @@ async fn apply_transfers(
     let (mut took, mut oldest_open) = (false, fresh.get(MAX_READS_PER_ROUND).map(|it| it.time_millis / 1_000));
     for it in fresh.iter().take(MAX_READS_PER_ROUND) {
         let secs = it.time_millis / 1_000;
-        let taken = match apply_transfer(solver, handle, venue, it, head).await {
+        let looked = match look_at(solver, handle, (venue, &venue.client), it.hash, head).await {
             // Anybody can send us a transfer that cannot be read. It waits, and the others do not.
             Err(SolverError::Venue(
                 error @ (VenueError::Invalid(_) | VenueError::Json(_) | VenueError::TooLarge(_)),
             )) => {
                 warn!(hash = %it.hash, %error, "a transfer into our account cannot be read");
-                false
+                Looked::Open
             }
-            taken => taken?,
+            looked => looked?,
         };
-        if taken {
+        if looked != Looked::Open {
             venue.missed.read(it.hash);
-            took = true;
+            took |= looked == Looked::Stored;
             continue;
         }
         if venue.missed.is_given_up(it.hash, head.time) {
@@ -174,7 +174,7 @@ async fn apply_transfers(
     Ok((done.max(cursor), took))
 }
 
-/// The transfers that are no deposits of ours yet, oldest first.
+/// The transfers that are no deposits of ours yet and may become one, oldest first.
 pub(super) async fn unknown(
     solver: &Arc<Solver>,
     handle: &ChainHandle,
@@ -183,7 +183,9 @@ pub(super) async fn unknown(
     began: u64,
 ) -> Result<Vec<Listed>, SolverError> {
     let ours = |it: &Listed| it.to == venue.account && it.from != venue.account && !venue.sources.contains(&it.from);
-    let listed: Vec<Listed> = listed.into_iter().filter(|it| ours(it) && it.time_millis / 1_000 >= began).collect();
+    let (known, now) = (&venue.no_deposits, Instant::now());
+    let fits = |it: &Listed| ours(it) && it.time_millis / 1_000 >= began && !known.has(it.hash, now);
+    let listed: Vec<Listed> = listed.into_iter().filter(fits).collect();
     if listed.is_empty() {
         return Ok(listed);
     }
@@ -200,17 +202,17 @@ pub(super) async fn unknown(
     solver.store.read(read).await
 }
 
-/// Takes in one transfer. False if it has not ended yet, or is not shown.
-async fn apply_transfer(
+/// Takes in one transfer of the list, with the client of whoever looks.
+pub(super) async fn look_at(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
-    venue: &VenueChain,
-    listed: &Listed,
+    (venue, client): (&VenueChain, &Client),
+    hash: Digest,
     head: Head,
-) -> Result<bool, SolverError> {
-    match venue.client.transaction(listed.hash).await? {
-        Some(tx) => apply_tx(solver, handle, venue, tx, head).await,
-        None => Ok(false),
+) -> Result<Looked, SolverError> {
+    match client.transaction(hash).await? {
+        Some(tx) => apply_tx(solver, handle, (venue, client), tx, head).await,
+        None => Ok(Looked::Open),
     }
 }
 
@@ -239,10 +241,11 @@ async fn take_hinted(
     if unknown(solver, handle, venue, vec![named], began).await?.is_empty() {
         return Ok(false);
     }
-    match apply_tx(solver, handle, venue, tx, head).await {
-        Ok(true) => Ok(true),
+    match apply_tx(solver, handle, (venue, &venue.client), tx, head).await {
+        Ok(Looked::Stored) => Ok(true),
+        Ok(Looked::NoDeposit) => Ok(false),
         // It is on its way, or the venue does not answer: the list is not held up by it.
-        Ok(false) | Err(SolverError::Venue(_)) => {
+        Ok(Looked::Open) | Err(SolverError::Venue(_)) => {
             venue.hints.again(hint, Instant::now(), venue.poll_interval);
             Ok(false)
         }
@@ -257,21 +260,35 @@ fn is_fee_other(venue: &VenueChain, seen: &SeenDeposit, wallet: Address) -> bool
     !ours && seen.fee != Some(U256::from(venue.user_fee))
 }
 
-/// Takes in a transfer that the venue shows. False if it has not ended yet.
-pub(super) async fn apply_tx(
+/// A transfer after a look at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Looked {
+    /// It has not ended yet, or is not shown.
+    Open,
+    /// It has ended, and nobody paid us with it.
+    NoDeposit,
+    Stored,
+}
+
+/// Takes in a transfer that the venue shows.
+async fn apply_tx(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
-    venue: &VenueChain,
+    (venue, client): (&VenueChain, &Client),
     tx: VenueTx,
     head: Head,
-) -> Result<bool, SolverError> {
-    let Some(tx) = settled(venue, tx).await? else { return Ok(false) };
-    let Some(from) = sender(&tx) else { return Ok(true) };
-    let Some(wallet) = solver.venue_accounts.read(venue, from, solver.now()).await? else { return Ok(false) };
-    let Some(seen) = deposit(venue, &tx, wallet) else {
+) -> Result<Looked, SolverError> {
+    let Some(tx) = settled(client, tx).await? else { return Ok(Looked::Open) };
+    // Whatever is no deposit has no row: without this it would be read in every round.
+    let none = || {
         debug!(hash = %tx.hash, "a listed transfer is no deposit");
-        return Ok(true);
+        venue.no_deposits.note(tx.hash, Instant::now());
+        Ok(Looked::NoDeposit)
     };
+    let Some(from) = sender(&tx) else { return none() };
+    let wallet = solver.venue_accounts.read_with(client, venue, from, solver.now()).await?;
+    let Some(wallet) = wallet else { return Ok(Looked::Open) };
+    let Some(seen) = deposit(venue, &tx, wallet) else { return none() };
     name(solver, &[tx.hash]).await?;
     if is_fee_other(venue, &seen, wallet) {
         let (signed, stated) = (seen.fee.unwrap_or_default(), venue.user_fee);
@@ -282,7 +299,7 @@ pub(super) async fn apply_tx(
     // A deposit's time is that of its queueing; its place is the second in which it was seen.
     apply_late(solver, handle, Head { time: tx.queued_at / 1_000, ..head }, vec![seen]).await?;
     solver.crash("deposit.committed");
-    Ok(true)
+    Ok(Looked::Stored)
 }
 
 #[cfg(test)]

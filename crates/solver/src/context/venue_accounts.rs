@@ -60,7 +60,8 @@ impl VenueAccounts {
         self.read_with(&venue.client.for_quotes(with_key), venue, index, now).await
     }
 
-    async fn read_with(
+    /// The same with a client of another purpose.
+    pub(crate) async fn read_with(
         &self,
         client: &Client,
         venue: &VenueChain,

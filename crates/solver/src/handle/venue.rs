@@ -13,7 +13,7 @@ use store::payments::{Fees, PaymentRow};
 use venue::{ApiKey, AuthToken, Client, Digest, Expiry, Fee, KeyIndex, Nonce, SignedTransfer, TokenClaims, Transfer};
 
 use crate::error::SolverError;
-use crate::handle::venue_hints::{Disputes, Missed, VenueHints};
+use crate::handle::venue_hints::{Disputes, Missed, NoDeposits, VenueHints};
 use crate::handle::venue_rescan::VenueRescan;
 
 /// The life of an attempt on the venue's clock: a second less than ten minutes, as the venue's own signer gives it.
@@ -54,6 +54,8 @@ pub struct VenueChain {
     pub doubtful_voids: Disputes,
     /// Transfers into the account that are listed and could not be read.
     pub missed: Missed,
+    /// Transfers into the account that are listed and are no deposits.
+    pub no_deposits: NoDeposits,
     /// The slow walk, for transfers that are listed later than the walk reads back.
     pub rescan: VenueRescan,
     /// Time after which recovery takes a transfer that used a nonce and is not listed for one that failed, or asks a person:
@@ -95,6 +97,7 @@ impl VenueChain {
             disputes: Disputes::default(),
             doubtful_voids: Disputes::default(),
             missed: Missed::default(),
+            no_deposits: NoDeposits::default(),
             rescan: VenueRescan::default(),
             unlisted_timeout: UNLISTED_TIMEOUT,
         }

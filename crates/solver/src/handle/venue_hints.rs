@@ -1,7 +1,7 @@
 //! Transfers into our account that clients say they have sent, by the venue's own hash, and rows that the venue shows
 //! otherwise than before. Both are looked at again after a while, within bounds.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,11 @@ const MAX_DISPUTES: usize = 1_024;
 const MISSING_TIMEOUT_SECS: u64 = 3_600;
 /// Transfers that are missed at once. One more takes the place of the one that was missed first.
 const MAX_MISSED: usize = 1_024;
+
+/// Time for which a transfer that is no deposit is not read again: the venue may still change its word.
+const NO_DEPOSIT_FOR: Duration = Duration::from_secs(3_600);
+/// Transfers that are no deposits and are remembered. One more takes the place of the one that was read first.
+const MAX_NO_DEPOSITS: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub struct VenueHints {
@@ -150,6 +155,27 @@ impl Missed {
     }
 }
 
+/// Transfers that are listed and are no deposits, such as those that failed, and when each was read. Nothing in the database
+/// says that they were looked at, and anybody can make as many as they like.
+#[derive(Debug, Default)]
+pub struct NoDeposits(Mutex<HashMap<Digest, Instant>>);
+
+impl NoDeposits {
+    pub(crate) fn note(&self, hash: Digest, now: Instant) {
+        let mut known = lock(&self.0);
+        if known.len() >= MAX_NO_DEPOSITS && !known.contains_key(&hash) {
+            let first = known.iter().min_by_key(|(_, at)| **at).map(|(hash, _)| *hash);
+            first.map(|hash| known.remove(&hash));
+        }
+        known.insert(hash, now);
+    }
+
+    /// True if it need not be read again now.
+    pub(crate) fn has(&self, hash: Digest, now: Instant) -> bool {
+        lock(&self.0).get(&hash).is_some_and(|at| now.saturating_duration_since(*at) < NO_DEPOSIT_FOR)
+    }
+}
+
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -243,5 +269,26 @@ mod tests {
         let later = 200 + MISSING_TIMEOUT_SECS;
         assert_eq!(lock(&missed.0).len(), MAX_MISSED);
         assert!(missed.is_given_up(hash(1), later) && !missed.is_given_up(hash(0), later), "the first was forgotten");
+    }
+
+    #[test]
+    fn a_transfer_that_is_no_deposit_is_read_again_after_an_hour() {
+        let (known, now) = (NoDeposits::default(), Instant::now());
+        assert!(!known.has(hash(1), now));
+        known.note(hash(1), now);
+        assert!(known.has(hash(1), now + NO_DEPOSIT_FOR - Duration::from_secs(1)));
+        assert!(!known.has(hash(1), now + NO_DEPOSIT_FOR) && !known.has(hash(2), now));
+    }
+
+    #[test]
+    fn as_many_transfers_that_are_no_deposits_are_remembered_as_there_is_room_for() {
+        let (known, now) = (NoDeposits::default(), Instant::now());
+        known.note(hash(0), now);
+        let later = now + Duration::from_secs(1);
+        for n in 1..=MAX_NO_DEPOSITS {
+            known.note(hash(n), later);
+        }
+        assert_eq!(lock(&known.0).len(), MAX_NO_DEPOSITS);
+        assert!(!known.has(hash(0), later) && known.has(hash(MAX_NO_DEPOSITS), later));
     }
 }
