@@ -7,7 +7,7 @@ mod lanes;
 pub mod trials;
 pub mod tx_hints;
 pub mod venue;
-mod venue_hints;
+pub(crate) mod venue_hints;
 pub(crate) mod venue_patience;
 pub mod venue_rescan;
 

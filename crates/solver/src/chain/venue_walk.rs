@@ -23,6 +23,7 @@ use crate::chain::{venue_finality, venue_rescan, venue_voids};
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::handle::venue::{VenueChain, is_in_time, key_of};
+use crate::handle::venue_hints::{Missed, Turn};
 use crate::payments::venue_tx::{deposit, head_at, sender};
 use crate::solver::Solver;
 
@@ -112,7 +113,12 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     }
     let head = head_at(theirs.max(at.number));
     let busy = apply_payments(solver, handle, venue, head).await?;
-    let (done_until, mut took) = apply_transfers(solver, handle, venue, (at.number, began), head).await?;
+    let transfers = match apply_transfers(solver, handle, venue, (at.number, began), head).await {
+        // There is no call left for the list. Rows that are known do not need it: they go on, and the round ends with this.
+        Err(SolverError::Venue(error @ VenueError::QuotaUsed(_))) => Err(error),
+        transfers => Ok(transfers?),
+    };
+    let mut took = transfers.as_ref().is_ok_and(|(_, took)| *took);
     took |= take_hinted(solver, handle, venue, began, head).await?;
     took |= venue_rescan::rescan(solver, handle, venue, (at.number, began), head).await?;
     handle.health.walked(head.number, true);
@@ -124,6 +130,7 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     if took {
         solver.crash("cursor.before");
     }
+    let (done_until, _) = transfers?;
     let (to, time) = (cursor(done_until), head_at(done_until).timestamp());
     let unit = move |tx: &mut Tx<'_>| Ok::<_, SolverError>(blocks::advance(tx, chain, to, time, KEPT_SECONDS)?);
     solver.store.write(unit).await?;
@@ -144,10 +151,10 @@ async fn apply_transfers(
     let since = Mark { time_millis: cursor.saturating_mul(1_000) };
     let listed = venue.client.incoming_since(venue.account, &token, Some(since), MAX_PAGES).await?;
     let fresh = unknown(solver, handle, venue, listed.transfers, began).await?;
-    // A transfer that is not taken in holds the cursor back: the next round reads it again.
-    let (mut took, mut oldest_open) = (false, fresh.get(MAX_READS_PER_ROUND).map(|it| it.time_millis / 1_000));
-    for it in fresh.iter().take(MAX_READS_PER_ROUND) {
-        let secs = it.time_millis / 1_000;
+    let Turns { reads, given_up, mut held } = turns(&venue.missed, fresh, head.time, MAX_READS_PER_ROUND);
+    given_up.into_iter().for_each(|hash| give_up(handle, hash));
+    let (mut took, mut reads) = (false, reads.into_iter());
+    while let Some(it) = reads.next() {
         let looked = match look_at(solver, handle, (venue, &venue.client), it.hash, head).await {
             // Anybody can send us a transfer that cannot be read. It waits, and the others do not.
             Err(SolverError::Venue(
@@ -156,22 +163,73 @@ async fn apply_transfers(
                 warn!(hash = %it.hash, %error, "a transfer into our account cannot be read");
                 Looked::Open
             }
+            // There are no more calls. The rest of the round needs few or none, and nobody misses what was not read.
+            Err(SolverError::Venue(error @ (VenueError::QuotaUsed(_) | VenueError::Busy(_)))) => {
+                debug!(%error, "transfers into our account wait to be read");
+                held.hold(&it);
+                reads.for_each(|it| held.hold(&it));
+                break;
+            }
             looked => looked?,
         };
         if looked != Looked::Open {
             venue.missed.read(it.hash);
             took |= looked == Looked::Stored;
-            continue;
+        } else if venue.missed.is_given_up(it.hash, head.time) {
+            give_up(handle, it.hash);
+        } else {
+            held.hold(&it);
         }
-        if venue.missed.is_given_up(it.hash, head.time) {
-            let what = format!("the venue lists transfer {} into our account and does not show it", it.hash);
-            handle.health.alarms.raise(Alarm::DepositDoubtful, what);
-            continue;
-        }
-        oldest_open = Some(oldest_open.map_or(secs, |oldest| oldest.min(secs)));
     }
-    let done = oldest_open.map_or(head.number, |oldest| oldest.saturating_sub(1).min(head.number));
-    Ok((done.max(cursor), took))
+    Ok((held.done(head.number).max(cursor), took))
+}
+
+/// The oldest second of a transfer that is not taken in. It holds the cursor back: a later round lists the transfer again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Held(Option<u64>);
+
+impl Held {
+    fn hold(&mut self, listed: &Listed) {
+        let secs = listed.time_millis / 1_000;
+        self.0 = Some(self.0.map_or(secs, |oldest| oldest.min(secs)));
+    }
+
+    /// The second up to which nothing waits.
+    fn done(self, now_secs: u64) -> u64 {
+        self.0.map_or(now_secs, |oldest| oldest.saturating_sub(1).min(now_secs))
+    }
+}
+
+/// The transfers of a round: those that it reads, in this order, and those that it does not.
+#[derive(Debug, PartialEq, Eq)]
+struct Turns {
+    reads: Vec<Listed>,
+    given_up: Vec<Digest>,
+    held: Held,
+}
+
+/// Gives transfers their turns. Those that were never missed come first: anybody can send us some that cannot be read, and
+/// the others must not stand behind them.
+fn turns(missed: &Missed, fresh: Vec<Listed>, now_secs: u64, most: usize) -> Turns {
+    let (mut reads, mut again, mut given_up, mut held) = (Vec::new(), Vec::new(), Vec::new(), Held::default());
+    for it in fresh {
+        match missed.turn(it.hash, now_secs) {
+            Turn::First => reads.push(it),
+            Turn::Again => again.push(it),
+            Turn::Later => held.hold(&it),
+            Turn::Never => given_up.push(it.hash),
+        }
+    }
+    reads.append(&mut again);
+    reads.iter().skip(most).for_each(|it| held.hold(it));
+    reads.truncate(most);
+    Turns { reads, given_up, held }
+}
+
+/// Tells a person of a transfer that nothing waits for any more.
+fn give_up(handle: &ChainHandle, hash: Digest) {
+    let what = format!("the venue lists transfer {hash} into our account and does not show it");
+    handle.health.alarms.raise(Alarm::DepositDoubtful, what);
 }
 
 /// The transfers that are no deposits of ours yet and may become one, oldest first.
@@ -305,6 +363,7 @@ async fn apply_tx(
 #[cfg(test)]
 mod tests {
     use alloy::primitives::Bytes;
+    use domain::venue::AccountIndex;
     use evm::Id;
 
     use super::*;
@@ -333,5 +392,40 @@ mod tests {
         assert!(!is_fee_other(&venue, &seen(venue.user_fee), theirs));
         assert!(is_fee_other(&venue, &seen(0), theirs) && is_fee_other(&venue, &seen(venue.user_fee + 1), theirs));
         assert!(!is_fee_other(&venue, &seen(0), ours));
+    }
+
+    fn listed(n: u64, secs: u64) -> Listed {
+        let index = |n| AccountIndex::new(n).unwrap();
+        let hash = format!("{n:080x}").parse().unwrap();
+        Listed { hash, from: index(1), to: index(2), time_millis: secs * 1_000 }
+    }
+
+    #[test]
+    fn transfers_that_cannot_be_read_hold_up_neither_the_others_nor_the_cursor_for_ever() {
+        let (missed, now) = (Missed::default(), 1_000_000);
+        let (stuck, gone, new) = (listed(1, 100), listed(2, 110), listed(3, 120));
+        missed.is_given_up(stuck.hash, now);
+        let all = vec![stuck.clone(), gone.clone(), new.clone()];
+        let first = turns(&missed, all.clone(), now, 2);
+        assert_eq!(first.reads, [gone.clone(), new.clone()], "one that was missed stands behind the others");
+        assert_eq!(first.held.done(now), 99, "it has no turn in this round, and is not passed");
+        missed.is_given_up(stuck.hash, now + 100);
+        let waits = turns(&missed, all.clone(), now + 120, 64);
+        assert_eq!((waits.reads.len(), waits.held.done(now)), (2, 99), "it is not due");
+        for hash in [stuck.hash, gone.hash] {
+            missed.is_given_up(hash, now);
+            missed.is_given_up(hash, now + 10_000);
+        }
+        let last = turns(&missed, all, now + 20_000, 1);
+        let expected = Turns { reads: vec![new], given_up: vec![stuck.hash, gone.hash], held: Held(None) };
+        assert_eq!(last, expected, "given up ones use no turn and hold nothing");
+        assert_eq!(last.held.done(now), now);
+    }
+
+    #[test]
+    fn transfers_beyond_a_rounds_reads_hold_the_cursor() {
+        let fresh: Vec<Listed> = (0..5).map(|n| listed(n, 200 + n)).collect();
+        let round = turns(&Missed::default(), fresh.clone(), 1_000, 3);
+        assert_eq!((round.reads, round.held.done(1_000)), (fresh[..3].to_vec(), 202));
     }
 }

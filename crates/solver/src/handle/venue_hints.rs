@@ -21,6 +21,8 @@ const MAX_DISPUTE_PAUSE_SECS: u64 = 300;
 const MAX_DISPUTES: usize = 1_024;
 /// Time that a transfer which is listed and not shown may hold up the cursor: a person is told after it.
 const MISSING_TIMEOUT_SECS: u64 = 3_600;
+/// The longest time between two reads of a transfer that is missed.
+const MAX_MISSED_PAUSE_SECS: u64 = 300;
 /// Transfers that are missed at once. One more takes the place of the one that was missed first.
 const MAX_MISSED: usize = 1_024;
 
@@ -136,18 +138,51 @@ impl Disputes {
 /// Transfers that the venue lists and could not be read, and the second in which each was missed first. A transfer's own
 /// time says nothing about that: after a downtime of ours all of them are old.
 #[derive(Debug, Default)]
-pub struct Missed(Mutex<BTreeMap<Digest, u64>>);
+pub struct Missed(Mutex<BTreeMap<Digest, Miss>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Miss {
+    since_secs: u64,
+    due_secs: u64,
+    given_up: bool,
+}
+
+/// When the walk reads a transfer of its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// It was not missed so far.
+    First,
+    Again,
+    Later,
+    /// It is the slow walk's to find.
+    Never,
+}
 
 impl Missed {
-    /// Notes that a transfer could not be read. True once that has been so for too long to wait for it any more.
+    /// Notes that a transfer could not be read. True once that has been so for too long to wait for it any more. It is read
+    /// again after half the time that it has been missed for: one that is about to be executed waits little, and one that is
+    /// never shown costs few calls.
     pub(crate) fn is_given_up(&self, hash: Digest, now_secs: u64) -> bool {
         let mut missed = lock(&self.0);
         if missed.len() >= MAX_MISSED && !missed.contains_key(&hash) {
-            let first = missed.iter().min_by_key(|(_, since)| **since).map(|(hash, _)| *hash);
+            let first = missed.iter().min_by_key(|(_, miss)| miss.since_secs).map(|(hash, _)| *hash);
             first.map(|hash| missed.remove(&hash));
         }
-        let since = *missed.entry(hash).or_insert(now_secs);
-        now_secs.saturating_sub(since) > MISSING_TIMEOUT_SECS
+        let new = Miss { since_secs: now_secs, due_secs: now_secs, given_up: false };
+        let miss = missed.entry(hash).or_insert(new);
+        let age = now_secs.saturating_sub(miss.since_secs);
+        miss.due_secs = now_secs.saturating_add((age / 2).min(MAX_MISSED_PAUSE_SECS));
+        miss.given_up = age > MISSING_TIMEOUT_SECS;
+        miss.given_up
+    }
+
+    pub(crate) fn turn(&self, hash: Digest, now_secs: u64) -> Turn {
+        match lock(&self.0).get(&hash) {
+            None => Turn::First,
+            Some(miss) if miss.given_up => Turn::Never,
+            Some(miss) if miss.due_secs <= now_secs => Turn::Again,
+            Some(_) => Turn::Later,
+        }
     }
 
     pub(crate) fn read(&self, hash: Digest) {
@@ -258,6 +293,39 @@ mod tests {
         assert!(!missed.is_given_up(hash(2), first + MISSING_TIMEOUT_SECS + 1), "each has an hour of its own");
         missed.read(hash(1));
         assert!(!missed.is_given_up(hash(1), first + MISSING_TIMEOUT_SECS + 2), "it was read meanwhile");
+    }
+
+    #[test]
+    fn a_missed_transfer_is_read_ever_more_slowly_and_not_once_it_is_given_up() {
+        let (missed, first) = (Missed::default(), 1_000_000);
+        assert_eq!(missed.turn(hash(1), first), Turn::First);
+        missed.is_given_up(hash(1), first);
+        assert_eq!(missed.turn(hash(1), first), Turn::Again, "it may be executed at any moment");
+        missed.is_given_up(hash(1), first + 10);
+        assert_eq!(missed.turn(hash(1), first + 14), Turn::Later);
+        assert_eq!(missed.turn(hash(1), first + 15), Turn::Again);
+        let old = first + MISSING_TIMEOUT_SECS;
+        missed.is_given_up(hash(1), old);
+        assert_eq!(missed.turn(hash(1), old + MAX_MISSED_PAUSE_SECS - 1), Turn::Later);
+        let last = old + MAX_MISSED_PAUSE_SECS;
+        assert_eq!(missed.turn(hash(1), last), Turn::Again, "an hour alone gives nothing up: it is read once more");
+        assert!(missed.is_given_up(hash(1), last));
+        assert_eq!(missed.turn(hash(1), last + MISSING_TIMEOUT_SECS), Turn::Never);
+        missed.read(hash(1));
+        assert_eq!(missed.turn(hash(1), last), Turn::First);
+    }
+
+    /// Three transfers that are never shown and the round's own two calls stay within the reads of a minute.
+    #[test]
+    fn a_few_transfers_that_are_never_shown_leave_calls_to_the_walk() {
+        let (missed, mut reads) = (Missed::default(), 0);
+        for second in (0..60).step_by(5) {
+            if missed.turn(hash(1), second) != Turn::Later {
+                missed.is_given_up(hash(1), second);
+                reads += 1;
+            }
+        }
+        assert!((4..=8).contains(&reads), "{reads} of 12 rounds");
     }
 
     #[test]
