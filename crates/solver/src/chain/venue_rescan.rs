@@ -99,7 +99,10 @@ async fn read_page(
     let secs = |millis: u64| millis / 1_000;
     let passed = !page.transfers.is_empty() && page.transfers.iter().all(|it| secs(it.time_millis) < span.oldest);
     let mut within = page.transfers;
-    within.retain(|it| (span.oldest..span.before).contains(&secs(it.time_millis)));
+    let now = Instant::now();
+    within.retain(|it| {
+        (span.oldest..span.before).contains(&secs(it.time_millis)) && !venue.no_deposits.has(it.hash, now)
+    });
     within.sort_by_key(|it| (it.time_millis, it.hash));
     within.dedup_by_key(|it| it.hash);
     pass.queue = unknown(solver, handle, venue, within, span.oldest).await?.into();

@@ -149,8 +149,10 @@ async fn apply_transfers(
 ) -> Result<(u64, bool), SolverError> {
     let token = venue.token(head.time).ok_or(SolverError::InvariantViolated("a walk without the account's key"))?;
     let since = Mark { time_millis: cursor.saturating_mul(1_000) };
-    let listed = venue.client.incoming_since(venue.account, &token, Some(since), MAX_PAGES).await?;
-    let fresh = unknown(solver, handle, venue, listed.transfers, began).await?;
+    let mut listed = venue.client.incoming_since(venue.account, &token, Some(since), MAX_PAGES).await?.transfers;
+    let now = Instant::now();
+    listed.retain(|it| !venue.no_deposits.has(it.hash, now));
+    let fresh = unknown(solver, handle, venue, listed, began).await?;
     let Turns { reads, given_up, mut held } = turns(&venue.missed, fresh, head.time, MAX_READS_PER_ROUND);
     given_up.into_iter().for_each(|hash| give_up(handle, hash));
     let (mut took, mut reads) = (false, reads.into_iter());
@@ -232,7 +234,7 @@ fn give_up(handle: &ChainHandle, hash: Digest) {
     handle.health.alarms.raise(Alarm::DepositDoubtful, what);
 }
 
-/// The transfers that are no deposits of ours yet and may become one, oldest first.
+/// The transfers that are no deposits of ours yet, oldest first.
 pub(super) async fn unknown(
     solver: &Arc<Solver>,
     handle: &ChainHandle,
@@ -241,9 +243,7 @@ pub(super) async fn unknown(
     began: u64,
 ) -> Result<Vec<Listed>, SolverError> {
     let ours = |it: &Listed| it.to == venue.account && it.from != venue.account && !venue.sources.contains(&it.from);
-    let (known, now) = (&venue.no_deposits, Instant::now());
-    let fits = |it: &Listed| ours(it) && it.time_millis / 1_000 >= began && !known.has(it.hash, now);
-    let listed: Vec<Listed> = listed.into_iter().filter(fits).collect();
+    let listed: Vec<Listed> = listed.into_iter().filter(|it| ours(it) && it.time_millis / 1_000 >= began).collect();
     if listed.is_empty() {
         return Ok(listed);
     }

@@ -26,7 +26,8 @@ const MAX_MISSED_PAUSE_SECS: u64 = 300;
 /// Transfers that are missed at once. One more takes the place of the one that was missed first.
 const MAX_MISSED: usize = 1_024;
 
-/// Time for which a transfer that is no deposit is not read again: the venue may still change its word.
+/// Time for which a transfer that is no deposit is not read again, unless a client names it: the venue may still change its
+/// word, and one that it rejected can be sent again.
 const NO_DEPOSIT_FOR: Duration = Duration::from_secs(3_600);
 /// Transfers that are no deposits and are remembered. One more takes the place of the one that was read first.
 const MAX_NO_DEPOSITS: usize = 4_096;
