@@ -9,7 +9,6 @@ use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
 use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, SpendLimiter};
 use evm::{ChainError, Head, Nodes};
-use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use crate::Market;
@@ -42,7 +41,7 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
             let mut read_at = head;
             let mut outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), head).await;
             if matches!(outcome, Err(ChainError::NotSeconded(_)))
-                && let Some(agreed) = agreed_instead(&nodes, &heads, head).await
+                && let Some(agreed) = agreed_instead(&nodes, head).await
             {
                 read_at = agreed;
                 outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), agreed).await;
@@ -82,12 +81,10 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
 }
 
 /// The head of the same number that most nodes have, where the announced one is its announcer's alone. Whoever announces
-/// first must not stop the market of a chain: its heads are followed last for a while.
-async fn agreed_instead(nodes: &Nodes, heads: &watch::Receiver<Option<Head>>, head: Head) -> Option<Head> {
+/// first must not stop the market of a chain: the heads of others are followed for a while.
+async fn agreed_instead(nodes: &Nodes, head: Head) -> Option<Head> {
     let agreed = nodes.header_votes(head.number).await.ok()?.agreed().filter(|agreed| agreed.hash != head.hash)?;
-    if heads.borrow().is_some_and(|newest| newest.hash == head.hash) {
-        nodes.distrust_leader();
-    }
+    nodes.distrust_leader();
     Some(agreed)
 }
 

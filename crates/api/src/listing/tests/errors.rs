@@ -16,7 +16,7 @@ async fn a_query_that_does_not_fit_is_refused_by_the_name_of_its_field(world: Wo
     let own = seeds::OWN_KEY;
     let both = format!("apiKey={own},{}&referrer=shop", seeds::FOREIGN_KEY);
     let unknown = format!("apiKey={own},key_ffffffffffffffffffff&referrer=shop");
-    let long = format!("apiKey={}", (0..51).map(|n| format!("key_{n:020}")).collect::<Vec<_>>().join(","));
+    let long = format!("apiKey={}", (0..71).map(|n| format!("key_{n:020}")).collect::<Vec<_>>().join(","));
     for (query, status, field) in [
         ("limit=0", 400, "limit"),
         ("limit=51", 400, "limit"),
