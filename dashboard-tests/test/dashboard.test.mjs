@@ -260,7 +260,8 @@ test('reading, quoting and the test wallet work without JavaScript', async () =>
   await page.goto(at('/dashboard/transfer'))
   await page.getByRole('button', { name: 'Quote' }).click()
   await page.getByRole('heading', { name: 'The quote' }).waitFor()
-  await page.getByText('A wallet signs by a script.').waitFor()
+  // Text in a `noscript` is found by no text selector.
+  await page.locator('noscript .notice').waitFor()
   await context.close()
 })
 
