@@ -38,3 +38,12 @@ pub fn has(tx: &mut Tx<'_>, request: RequestId, rule: &str) -> Result<bool, Stor
     )?;
     Ok(row.is_some())
 }
+
+/// True if an event that was posted has the hash of a deposit.
+pub fn has_told_deposit(tx: &mut Tx<'_>, request: RequestId) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from request_event where request_id = $1 and posted is not null and posted not like $2 limit 1",
+        &[request.0.into(), "%\"in_txs\":[]%".into()],
+    )?;
+    Ok(row.is_some())
+}

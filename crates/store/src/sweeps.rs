@@ -9,7 +9,7 @@ use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{Row, StoreError, Tx, Value};
+use crate::{StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
@@ -117,10 +117,11 @@ pub fn brought_nothing(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
 pub struct Missing {
     pub order: OrderId,
     pub request: RequestId,
+    /// The amount that it was paid out for, less what sweeps have brought for it since.
     pub amount: Amount,
 }
 
-/// Orders looked at for one balance.
+/// Orders looked at for one balance, and deposits of one order.
 const MAX_MISSING: i64 = 16;
 
 /// The orders of a balance whose deposits are missing, the largest first.
@@ -136,10 +137,30 @@ pub fn missing(
          order by since limit $4",
         &[chain.0.try_into()?, address.into(), currency.into(), Value::Int(MAX_MISSING)],
     )?;
-    let read = |row: &Row| Ok(Missing { order: row.order_id(0)?, request: row.request_id(1)?, amount: row.amount(2)? });
-    let mut missing = rows.iter().map(read).collect::<Result<Vec<_>, StoreError>>()?;
+    let mut missing = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (order, request, amount) = (row.order_id(0)?, row.request_id(1)?, row.amount(2)?);
+        let amount = less_brought(tx, order, amount)?;
+        if !amount.is_zero() {
+            missing.push(Missing { order, request, amount });
+        }
+    }
     missing.sort_by_key(|it| std::cmp::Reverse(it.amount));
     Ok(missing)
+}
+
+/// An amount less the deposits that sweeps of ours have brought for an order, whether they pay for it or not.
+fn less_brought(tx: &mut Tx<'_>, order: OrderId, mut amount: Amount) -> Result<Amount, StoreError> {
+    let rows = tx.rows(
+        "select d.amount from deposit d where d.order_id = $1 and d.state <> 'gone' and d.sender in (
+         select p.wallet from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
+         where s.order_id = $1 and s.state <> 'void') order by d.deposit_id limit $2",
+        &[order.into(), Value::Int(MAX_MISSING)],
+    )?;
+    for row in &rows {
+        amount = amount.saturating_sub(row.amount(0)?);
+    }
+    Ok(amount)
 }
 
 /// The request under which a deposit goes back that was swept for nothing else, and the reason.

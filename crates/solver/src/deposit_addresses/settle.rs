@@ -10,7 +10,6 @@ use domain::arrival::{Arrived, Plan, plan, since, unquotable};
 use domain::deposit::too_late;
 use domain::fail::FailReason;
 use domain::ids::OrderId;
-use domain::loss;
 use domain::money::Amount;
 use domain::quote::{Ask, CurrencyKey, Quote, RefundTarget, Trade};
 use domain::request::State;
@@ -148,7 +147,10 @@ async fn settle_one(
     let purpose = match plan(&arrived, grace)? {
         Plan::Wait => None,
         Plan::Sweep => Some(Purpose::Order),
-        Plan::Requote => match again(&facts.missing, arrived.balance)? {
+        // However little it is, its recipient has been paid for it before a reorg took the deposit away: priced anew, it
+        // would be paid out twice.
+        Plan::Requote => match facts.missing.first() {
+            Some(_) if !arrived.worth_returning => None,
             Some(missing) if leaves_a_rest(solver, handle, place, &facts, missing, arrived.balance) => {
                 let why = "and nobody is known to send the rest back to; a person has to look at it";
                 let why = format!("more than the missing deposit of the order {} has come to it, {why}", missing.order);
@@ -179,17 +181,6 @@ async fn settle_one(
         }
         None => postpone(solver, handle, place, Duration::from_secs(1)).await,
     }
-}
-
-/// The largest order that was paid out for this balance before a reorg took its deposit away: pricing the money anew would
-/// pay for it twice. What is beyond the order goes back, whoever sent it along.
-fn again(missing: &[Missing], balance: Amount) -> Result<Option<&Missing>, SolverError> {
-    for it in missing {
-        if loss::takes_place(it.amount, balance)? {
-            return Ok(Some(it));
-        }
-    }
-    Ok(None)
 }
 
 /// True if a balance is more than the missing deposit of an order by something worth returning, and nobody is known to
@@ -345,29 +336,4 @@ async fn requote(
     let too_low = matches!(refused, QuoteError::TooLow { .. } | QuoteError::Dust { .. });
     let reason: FailReason = unquotable(too_low, arrived.age, grace)?;
     (can_go_back(facts, arrived.balance) && arrived.worth_returning).then_some(Purpose::Back(reason))
-}
-
-#[cfg(test)]
-mod tests {
-    use alloy::primitives::B256;
-    use domain::ids::RequestId;
-
-    use super::*;
-
-    #[test]
-    fn money_that_an_order_was_paid_out_for_is_not_priced_again() {
-        let (order, request) = (OrderId(B256::repeat_byte(1)), RequestId(B256::repeat_byte(2)));
-        let units = |units: u64| Amount::new(U256::from(units));
-        let small = OrderId(B256::repeat_byte(3));
-        let missing =
-            [Missing { order, request, amount: units(1_000) }, Missing { order: small, request, amount: units(10) }];
-        // More than is missing must not have it priced anew: a little on top would do for anybody.
-        for (balance, is_for) in
-            [(1_000, Some(order)), (900, Some(order)), (5_000, Some(order)), (899, Some(small)), (8, None)]
-        {
-            let named = again(&missing, units(balance)).unwrap().map(|it| it.order);
-            assert_eq!(named, is_for, "{balance}");
-        }
-        assert!(again(&[], units(1_000)).unwrap().is_none());
-    }
 }

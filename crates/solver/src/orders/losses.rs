@@ -78,8 +78,9 @@ pub fn recover(
     });
     info!(request.id = %request.id, chain.id = %stored.deposit.chain, "a missing deposit has come: {rule}");
     // A fast fill was a success before its deposit had a hash: receivers hear of the hash once.
-    let first = !events::has(tx, request.id, "deposit-adopted")? && !events::has(tx, request.id, "loss-reversed")?;
-    if first && request.state == RequestState::Success && fast_fills::of_order(tx, request.order_id)?.is_some() {
+    // The deposit may have come and gone before there was anything to tell.
+    let untold = !events::has_told_deposit(tx, request.id)?;
+    if untold && request.state == RequestState::Success && fast_fills::of_order(tx, request.order_id)?.is_some() {
         return tell(tx, request, rule, &figures, context);
     }
     note(tx, request, rule, &figures, context)

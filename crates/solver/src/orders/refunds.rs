@@ -3,11 +3,12 @@
 use alloy::primitives::B256;
 use domain::fail::FailReason;
 use domain::ids::RequestId;
+use domain::loss;
 use domain::subject::DepositKey;
 use store::deposits::{DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
 use store::payments::{Payment, PaymentRow, Subject};
-use store::{Tx, deposit_addresses, depository_ledger, deposits, payouts, requests, settlements, sweeps};
+use store::{Tx, deposit_addresses, depository_ledger, deposits, losses, payouts, requests, settlements, sweeps};
 use tracing::error;
 
 use crate::context::PayContext;
@@ -42,7 +43,7 @@ pub fn return_to_depositor(
         (Some(order), Some(named)) => !has_sent(tx, &named.quote, order, deposit, context)?,
         _ => false,
     };
-    let nobody = handle.cannot_receive(deposit.depositor) || custodial || itself || strangers;
+    let nobody = handle.cannot_receive(deposit.depositor) || custodial || itself || strangers || owed(tx, stored)?;
     let (Some(reason), false) = (reason, nobody) else {
         deposits::set_return_due(tx, stored.id, ReturnDue::No)?;
         children::cannot_return(tx, stored, custodial, context)?;
@@ -97,6 +98,21 @@ pub fn return_to_depositor(
         }
         Outcome::NotNow(_) => Ok(Vec::new()),
     }
+}
+
+/// True if a sweep of ours brought the deposit for an order that was paid out, and whose deposit a reorg took away: the
+/// sweep was mined again before some of the transfers that it was for. The recipient has been paid for this money, so it
+/// stays in the depository.
+fn owed(tx: &mut Tx<'_>, stored: &DepositRow) -> Result<bool, SolverError> {
+    let deposit = &stored.deposit;
+    let Some(order) = deposit.order_id else { return Ok(false) };
+    let missing = losses::find(tx, order)?.is_some_and(|known| known.state != loss::State::Recovered);
+    if !missing || sweeps::returned(tx, order)?.is_some() || !sweeps::brought(tx, deposit.chain, order, deposit.sender)?
+    {
+        return Ok(false);
+    }
+    error!(chain.id = %deposit.chain, tx = %deposit.tx, %order, amount = %deposit.amount, "a part of the deposit that a paid order lost has come back: it is kept, and a person sets it against the loss");
+    Ok(true)
 }
 
 /// True if a chain on which the order of a deposit may have been filled holds payments that this database may not know.

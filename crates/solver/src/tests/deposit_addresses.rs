@@ -216,6 +216,31 @@ async fn an_order_whose_deposit_is_missing_is_swept_for_again() {
     assert_eq!(world.store.read(missing).await.unwrap(), [Missing { order, request, amount }]);
 }
 
+/// A sweep is mined again after a reorg, before some of the transfers that it was for.
+#[tokio::test]
+async fn a_part_of_the_money_that_an_order_was_paid_out_for_does_not_go_back() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+    let (order, at) = (given.order, place(&given));
+    arrives(&world, &given, QUOTED, 1).await;
+    swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+    let seen = deposited(&given, order, QUOTED, REFUND_TO);
+    world.deposit(seen.clone()).await.unwrap();
+    assert!(world.live(Subject::Fill(order)).await.is_some());
+    world
+        .unit(move |tx, context| {
+            let stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+            orders::deposits::vanish(tx, &stored, context)
+        })
+        .await
+        .unwrap();
+    let part = SeenDeposit { tx: B256::repeat_byte(0x5b), ..deposited(&given, order, QUOTED / 2, REFUND_TO) };
+    assert!(back(&world, part).await.is_none(), "it was paid for");
+    let missing = move |tx: &mut Tx<'_>| sweeps::missing(tx, ORIGIN, at.address, at.currency);
+    let left = Missing { order, request: quote.id, amount: units(QUOTED / 2) };
+    assert_eq!(world.store.read(missing).await.unwrap(), [left], "the rest still is");
+}
+
 #[tokio::test]
 async fn what_a_sweep_brings_is_filled_or_refunded_by_the_rules_of_its_address() {
     let zero = Address::ZERO;
