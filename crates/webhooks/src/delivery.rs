@@ -32,8 +32,11 @@ use crate::signature::{
 use crate::slots::{SLOW, Slot, Slots};
 use crate::target::Target;
 
-/// How often the store is asked for deliveries that have become due.
+/// How often the store is asked for deliveries that have become due, and how often for a while after there were some:
+/// events of one transfer come one after the other.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+const BUSY_INTERVAL: Duration = Duration::from_millis(10);
+const BUSY_FOR: Duration = Duration::from_secs(1);
 /// Endpoints that are looked at in one read, and reads in one round.
 const ENDPOINTS_PER_READ: i64 = 64;
 const MAX_READS_PER_ROUND: usize = 64;
@@ -56,6 +59,8 @@ pub struct Deliverer {
 struct Work {
     slots: Slots,
     pace: Pace,
+    /// The end of the time for which more deliveries are expected.
+    busy_until: Instant,
     tasks: TaskTracker,
     results: mpsc::Sender<Ended>,
     /// The last round met rows of a newer build.
@@ -78,7 +83,8 @@ impl Deliverer {
         let (results, recorder) = recorder::start(self.store.clone(), self.env.clock);
         let pace = Pace::new(self.settings.max_per_second);
         let tasks = TaskTracker::new();
-        let mut work = Work { slots: Slots::default(), pace, tasks, results, met_unreadable: false };
+        let mut work =
+            Work { slots: Slots::default(), pace, busy_until: Instant::now(), tasks, results, met_unreadable: false };
         let (mut after, mut trouble) = (EndpointId(0), false);
         while !stop.is_cancelled() {
             match self.round(after, &mut work).await {
@@ -90,9 +96,10 @@ impl Deliverer {
                     trouble = true;
                 }
             }
+            let busy = !trouble && Instant::now() < work.busy_until;
             tokio::select! {
                 () = stop.cancelled() => {}
-                () = tokio::time::sleep(POLL_INTERVAL) => {}
+                () = tokio::time::sleep(if busy { BUSY_INTERVAL } else { POLL_INTERVAL }) => {}
                 () = work.slots.freed(), if !trouble => {}
             }
         }
@@ -150,6 +157,7 @@ impl Deliverer {
             |candidate: Candidate| slots.take(candidate.endpoint, candidate.failed).map(|slot| (candidate, slot));
         let mut taken = candidates.into_iter().filter_map(with_slot).peekable();
         while taken.peek().is_some() {
+            work.busy_until = Instant::now() + BUSY_FOR;
             let chunk: Vec<_> = taken.by_ref().take(work.pace.group()).collect();
             tokio::time::sleep(work.pace.turn(chunk.len(), Instant::now())).await;
             let texts = self.signing_texts(&chunk).await?;
