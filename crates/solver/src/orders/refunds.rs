@@ -8,7 +8,9 @@ use domain::subject::DepositKey;
 use store::deposits::{DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
 use store::payments::{Payment, PaymentRow, Subject};
-use store::{Tx, deposit_addresses, depository_ledger, deposits, losses, payouts, requests, settlements, sweeps};
+use store::{
+    Tx, deposit_addresses, depository_ledger, deposits, fast_fills, losses, payouts, requests, settlements, sweeps,
+};
 use tracing::error;
 
 use crate::context::PayContext;
@@ -106,7 +108,9 @@ pub fn return_to_depositor(
 fn owed(tx: &mut Tx<'_>, stored: &DepositRow) -> Result<bool, SolverError> {
     let deposit = &stored.deposit;
     let Some(order) = deposit.order_id else { return Ok(false) };
-    let missing = losses::find(tx, order)?.is_some_and(|known| known.state != loss::State::Recovered);
+    let missing = losses::find(tx, order)?.is_some_and(|known| known.state != loss::State::Recovered)
+        // Its integrator stands for the deposit of a fast fill.
+        && fast_fills::of_order(tx, order)?.is_none();
     if !missing || sweeps::returned(tx, order)?.is_some() || !sweeps::brought(tx, deposit.chain, order, deposit.sender)?
     {
         return Ok(false);
