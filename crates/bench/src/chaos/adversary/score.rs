@@ -42,7 +42,7 @@ impl Adversary {
         for (index, (attempt, change)) in self.attempts.iter().zip(changes).enumerate() {
             let (gain, tolerance) = match attempt.trick {
                 Trick::LateDeposit => {
-                    let owed = attempt.owed(devnet, record).await?;
+                    let owed = attempt.owed(devnet, record, ledgers).await?;
                     (change.gain() + owed, slack(change))
                 }
                 Trick::FeeExchange => (change.gain_at(attempt.dearest(devnet, record, ledgers).await?), slack(change)),
@@ -92,10 +92,18 @@ fn slack(change: &Change) -> i128 {
 impl Attempt {
     /// The debts of fast fills: a deposit is owed from the fill until it comes or its time is over, and its price is
     /// that of what one holds. Its time is over when the chain says so, whether the service is there to see it or not.
-    async fn owed(&self, devnet: &Devnet, record: &Record<'_>) -> Result<i128> {
+    /// Who was accepted and never filled owes nothing.
+    async fn owed(&self, devnet: &Devnet, record: &Record<'_>, ledgers: &[Ledger]) -> Result<i128> {
         let deeds = self.deeds().clone();
+        let filled = |order| {
+            let mut payments = ledgers.iter().flat_map(|ledger| &ledger.payments);
+            payments.any(|payment| payment.success && payment.id() == Some(order))
+        };
         let mut sum = 0;
         for Debt { chain, wei, accepted: (asked, accepted), due, order } in deeds.debts {
+            if !filled(order) {
+                continue;
+            }
             let deposit = deeds.deposits.iter().find(|deposit| deposit.id == order);
             let paid = match deposit {
                 None => None,
