@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use alloy::primitives::B256;
-use domain::ids::{OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId};
 use domain::request::State;
 use evm::HeardTx;
+use serde_json::{Value, json};
 use store::{Tx, events, requests, webhooks};
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -46,8 +47,23 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
 async fn look_up(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, hash: B256) -> Result<bool, SolverError> {
     let Some(heard) = handle.nodes.heard(hash).await? else { return Ok(false) };
     let mined = heard.block_hash.is_some();
-    let names = names(handle, &heard);
-    let (chain, now) = (handle.id(), solver.now());
+    let figures = json!({ "chain": handle.id().0, "tx": hash, "mined": mined });
+    announce(solver, handle.id(), names(handle, &heard), figures).await?;
+    if mined {
+        handle.nodes.look().await;
+    }
+    Ok(true)
+}
+
+/// Writes a hint into the trace of the first request that it names, once, and posts `waiting`: its transaction is known
+/// before its deposit is.
+pub(super) async fn announce(
+    solver: &Solver,
+    chain: ChainId,
+    names: Vec<Name>,
+    figures: Value,
+) -> Result<(), SolverError> {
+    let now = solver.now();
     let unit = move |tx: &mut Tx<'_>| {
         for name in &names {
             let order = match name {
@@ -58,23 +74,18 @@ async fn look_up(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, hash: B256) ->
             let Some(request) = requests::lock_order(tx, order)? else { continue };
             let here = request.quote.ask.origin.chain == chain;
             if here && request.state == State::Waiting && !events::has(tx, request.id, RULE)? {
-                let figures = serde_json::json!({ "chain": chain.0, "tx": hash, "mined": mined });
                 webhooks::publish(tx, &request, RULE, &figures, now)?;
             }
             break;
         }
         Ok::<_, SolverError>(())
     };
-    solver.store.write(unit).await?;
-    if mined {
-        handle.nodes.look().await;
-    }
-    Ok(true)
+    solver.store.write(unit).await
 }
 
 /// An id that a transaction may carry; it has to be looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Name {
+pub(super) enum Name {
     Request(RequestId),
     Order(OrderId),
 }

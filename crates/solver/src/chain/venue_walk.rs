@@ -11,12 +11,14 @@ use alloy::primitives::{Address, U256};
 use domain::alarm::Alarm;
 use evm::{Head, SeenDeposit};
 use metrics::counter;
+use serde_json::json;
 use store::{Tx, blocks, deposits};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 use venue::{Client, Digest, Listed, Mark, VenueError, VenueTx};
 
 use crate::chain::apply_block::{Finals, apply_late, apply_ripe, publish_committed};
+use crate::chain::tx_hints::{Name, announce};
 use crate::chain::venue_payments::{apply_payments, name, settled};
 use crate::chain::venue_start::{Checked, KEPT_SECONDS, cursor, start_checks};
 use crate::chain::{venue_finality, venue_rescan, venue_voids};
@@ -304,6 +306,9 @@ async fn take_hinted(
         Ok(Looked::NoDeposit) => Ok(false),
         // It is on its way, or the venue does not answer: the list is not held up by it.
         Ok(Looked::Open) | Err(SolverError::Venue(_)) => {
+            let names = transfer.memo.order().map(Name::Order).into_iter().collect();
+            let figures = json!({ "chain": handle.id().0, "tx": hint.hash.to_string(), "mined": false });
+            announce(solver, handle.id(), names, figures).await?;
             venue.hints.again(hint, Instant::now(), venue.poll_interval);
             Ok(false)
         }
