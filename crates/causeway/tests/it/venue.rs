@@ -44,13 +44,18 @@ pub struct Stage {
     _folder: TempDir,
 }
 
-impl Stage {
-    pub async fn new(engine: Engine) -> Result<Self> {
-        Self::with(engine, false, |_| ()).await
-    }
+/// A venue before there is a service for it.
+struct Venue {
+    simulator: VenueSimulator,
+    solver: VenueAccount,
+    user: VenueAccount,
+    client: Client,
+    pays_fees: bool,
+    folder: TempDir,
+}
 
-    /// With `pays_fees` the solver's transfers cost what everybody's do.
-    pub async fn with(engine: Engine, pays_fees: bool, change: impl FnOnce(&mut Config)) -> Result<Self> {
+impl Venue {
+    async fn start(pays_fees: bool) -> Result<Self> {
         let folder = devnet::scratch("venue-")?;
         let options = VenueOptions { step: Duration::from_millis(50), ..VenueOptions::default() };
         let simulator = VenueSimulator::start(folder.path(), options).await?;
@@ -65,16 +70,41 @@ impl Stage {
             timeout: Duration::from_secs(10),
             quota: Quota { calls: 1_000_000, weight: u32::MAX },
         })?;
-        let harness = Harness::with(engine, |config| {
-            let mut venue = local::venue(&simulator, &solver, &config.folder).unwrap();
-            if pays_fees {
-                venue.max_fee = "3".to_owned();
-            }
-            config.venue = Some(venue);
-            change(config);
-        })
-        .await?;
-        Ok(Self { harness, simulator, solver, user, client, _folder: folder })
+        Ok(Self { simulator, solver, user, client, pays_fees, folder })
+    }
+
+    fn configure(&self, config: &mut Config, change: impl FnOnce(&mut Config)) {
+        let mut venue = local::venue(&self.simulator, &self.solver, &config.folder).unwrap();
+        if self.pays_fees {
+            venue.max_fee = "3".to_owned();
+        }
+        config.venue = Some(venue);
+        change(config);
+    }
+
+    fn on(self, harness: Harness) -> Stage {
+        let Self { simulator, solver, user, client, folder, .. } = self;
+        Stage { harness, simulator, solver, user, client, _folder: folder }
+    }
+}
+
+impl Stage {
+    pub async fn new(engine: Engine) -> Result<Self> {
+        Self::with(engine, false, |_| ()).await
+    }
+
+    /// With `pays_fees` the solver's transfers cost what everybody's do.
+    pub async fn with(engine: Engine, pays_fees: bool, change: impl FnOnce(&mut Config)) -> Result<Self> {
+        let venue = Venue::start(pays_fees).await?;
+        let harness = Harness::with(engine, |config| venue.configure(config, change)).await?;
+        Ok(venue.on(harness))
+    }
+
+    /// On chains nobody else uses, for tests that let them stand still; with fees.
+    pub async fn isolated() -> Result<Self> {
+        let venue = Venue::start(true).await?;
+        let harness = Harness::isolated(|config| venue.configure(config, |_| ())).await?;
+        Ok(venue.on(harness))
     }
 
     /// A balance of USDC collateral, in units.
