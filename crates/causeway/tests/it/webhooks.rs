@@ -2,6 +2,8 @@
 
 mod kill;
 mod paths;
+mod sequence;
+mod venue;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -29,6 +31,15 @@ pub async fn listen(harness: &Harness, key: &str, url: &str) -> Result<()> {
     let (code, answer) = call(harness, "PUT", "/webhooks/endpoint", key, Some(&json!({ "url": url }))).await?;
     ensure!(code == 200 && answer["url"] == url && answer["enabled"] == true, "{answer}");
     Ok(())
+}
+
+/// Waits until every event of a key's requests was posted.
+async fn nothing_is_due(harness: &Harness, key: &str) -> Result<()> {
+    eventually("nothing is left to be posted", || async {
+        let (code, due) = call(harness, "GET", "/webhooks/deliveries?state=due&limit=1", key, None).await?;
+        Ok(code == 200 && due["deliveries"] == json!([]))
+    })
+    .await
 }
 
 #[tokio::test]

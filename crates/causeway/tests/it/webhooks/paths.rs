@@ -1,19 +1,22 @@
 //! Every path of a request tells exactly its sequence, in order, and no more.
 
+mod announced;
+mod turns;
 mod without_gas;
 
-use std::sync::Mutex;
-
-use alloy::primitives::{Address, U256, hex};
+use alloy::primitives::{Address, B256, U256, hex};
 use anyhow::{Context, Result, ensure};
 use causeway::config::Config;
+use causeway::service::Service;
 use devnet::{Account, Chain};
 use serde_json::{Value, json};
 
+use super::sequence::Sequences;
 use super::{call, listen};
+use crate::deposit_addresses;
 use crate::fast_fill::{Integrator, USDC, integrator};
 use crate::harness::{
-    Harness, Post, Receiver, ask, eventually, execute, found, new_account, request_id, take_away, transactions,
+    Harness, Post, ask, eventually, execute, found, new_account, request_id, take_away, transactions,
 };
 use crate::keys::create;
 
@@ -21,6 +24,8 @@ const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 const ARBITRUM: u64 = 42161;
 
+/// Blocks on Arbitrum with which a deposit counts: long enough for it to be taken away before, however slow the machine.
+const CONFIRMATIONS: u32 = 40;
 /// File of addresses that get no refund.
 const CUSTODIAL: &str = "custodial.txt";
 /// A contract that takes nothing: it reverts without data.
@@ -29,20 +34,17 @@ const REVERTING: [u8; 3] = hex!("5f5ffd");
 /// A service with a receiver, a user, and two keys: one of an integrator with a balance, one that may force refunds.
 struct Story {
     harness: Harness,
-    receiver: Receiver,
+    heard: Sequences,
     by: Integrator,
     forcing: String,
     user: Account,
     recipient: Address,
     /// An exchange's address.
     custodian: Address,
-    /// Requests and all that they have told.
-    ends: Mutex<Vec<(String, Vec<&'static str>)>>,
 }
 
 impl Story {
-    /// Tells the whole story: the service has ended afterwards, and so nothing comes after it.
-    async fn told_to_the_end() -> Result<Self> {
+    async fn begin() -> Result<(Self, Service)> {
         let harness = Harness::isolated(|config: &mut Config| {
             config.screening.custodial = Some(CUSTODIAL.into());
             let base = config.chains.iter_mut().find(|chain| chain.id == BASE).expect("the network has it");
@@ -50,24 +52,29 @@ impl Story {
             base.tip_gwei = "0.0001".to_owned();
             let arbitrum = config.chains.iter_mut().find(|chain| chain.id == ARBITRUM);
             let arbitrum = arbitrum.expect("the network has it");
-            // Long enough for a deposit to be taken away before it counts, however slow the machine.
-            (arbitrum.confirmations, arbitrum.finality_blocks) = (40, 60);
+            (arbitrum.confirmations, arbitrum.finality_blocks) = (CONFIRMATIONS, u64::from(CONFIRMATIONS) + 20);
             arbitrum.risk.lost_after_secs = 1;
         })
         .await?;
         let (user, custodian) = (harness.chain("base").fresh_user().await?, new_account().address);
         std::fs::write(harness.folder.path().join(CUSTODIAL), format!("{custodian}\n"))?;
         let service = harness.serve().await?;
-        let receiver = Receiver::accepting().await?;
+        let heard = Sequences::start().await?;
         let by = integrator(&harness, 500).await?;
         let (_, forcing) = create(&harness, &["--elevated", "--may-force-refund"])?;
-        listen(&harness, &by.key, &receiver.url("/hooks")).await?;
-        listen(&harness, &forcing, &receiver.url("/hooks")).await?;
+        listen(&harness, &by.key, &heard.url()).await?;
+        listen(&harness, &forcing, &heard.url()).await?;
         let recipient = new_account().address;
-        let story = Self { harness, receiver, by, forcing, user, recipient, custodian, ends: Mutex::default() };
-        story.run().await?;
+        Ok((Self { harness, heard, by, forcing, user, recipient, custodian }, service))
+    }
+
+    /// Ends the service once nothing is left to be posted: nothing comes after that.
+    async fn end(&self, service: Service) -> Result<()> {
+        for key in [&self.by.key, &self.forcing] {
+            super::nothing_is_due(&self.harness, key).await?;
+        }
         service.stop().await?;
-        Ok(story)
+        self.heard.are_all()
     }
 
     fn bridge(&self) -> Value {
@@ -85,16 +92,8 @@ impl Story {
         Ok(quote)
     }
 
-    /// Waits until a request has told as many events, and checks that they are these, in order and signed.
     async fn told(&self, request: &str, key: &str, expected: &[&'static str]) -> Result<Vec<Post>> {
-        let count = expected.len();
-        eventually(&format!("{expected:?}"), || async { Ok(self.receiver.of(request).len() >= count) }).await?;
-        self.ends.lock().unwrap().retain(|(id, _)| id != request);
-        self.ends.lock().unwrap().push((request.to_owned(), expected.to_vec()));
-        let events = self.receiver.of(request);
-        check(&events, expected)?;
-        ensure!(events.iter().all(|event| event.is_signed_by(key)), "{expected:?}: {events:?}");
-        Ok(events)
+        self.heard.told(request, key, expected).await
     }
 
     /// The last event says what polling says.
@@ -115,8 +114,8 @@ impl Story {
         Ok(())
     }
 
-    /// Sends the only step of a quote and announces it before it is in a block.
-    async fn announce(&self, chain: &Chain, quote: &Value, user: &Account) -> Result<alloy::primitives::B256> {
+    /// Sends the only step of a quote and announces it before it is in a block. The chain stands still from here on.
+    async fn announce(&self, chain: &Chain, quote: &Value, user: &Account) -> Result<B256> {
         chain.pause_mining().await;
         let step = transactions(quote)?.remove(0);
         let hash = chain.submit_with(user.private_key, step.to, step.value, step.data, 300_000).await?;
@@ -124,11 +123,34 @@ impl Story {
         ensure!(self.harness.post("/transactions/index", &hint).await?.0 == 200);
         let waiting = self.told(request_id(quote), &self.by.key, &["waiting"]).await?;
         ensure!(waiting[0].data("inTxHashes") == json!([]), "{:?}", waiting[0].json());
-        chain.resume_mining().await;
         Ok(hash)
     }
 
-    /// An ordinary transfer.
+    /// An ordinary transfer of which nobody says anything in advance.
+    async fn ordinary(&self) -> Result<()> {
+        let optimism = self.harness.chain("optimism");
+        let (key, quote) = (&self.by.key, self.quoted(&self.by.key, &self.bridge()).await?);
+        let id = request_id(&quote);
+        optimism.pause_mining().await;
+        let hash = execute(self.harness.chain("base"), &quote, &self.user).await?;
+        self.told(id, key, &["pending", "submitted"]).await?;
+        optimism.resume_mining().await;
+        let events = self.told(id, key, &["pending", "submitted", "success"]).await?;
+        ensure!(events.iter().all(|it| it.data("inTxHashes") == json!([hash])), "{events:?}");
+        self.agrees(id, &events[2]).await
+    }
+
+    /// Quotes that nobody pays: one without a trace, and one that has given out an address.
+    async fn never_paid(&self) -> Result<()> {
+        let quote = self.quoted(&self.by.key, &self.bridge()).await?;
+        self.heard.silent(request_id(&quote));
+        let strict = json!({ "strict": true, "refundTo": new_account().address });
+        let asked = deposit_addresses::body(&self.harness, self.recipient, strict);
+        let quote = self.quoted(&self.by.key, &asked).await?;
+        self.told(request_id(&quote), &self.by.key, &["waiting"]).await.map(drop)
+    }
+
+    /// An ordinary transfer that is announced.
     async fn announced(&self) -> Result<Value> {
         let mut body = self.bridge();
         body["referrer"] = json!("a shop");
@@ -136,7 +158,9 @@ impl Story {
         // A fill that is mined before it is noted that it was sent tells of its success at once.
         let optimism = self.harness.chain("optimism");
         optimism.pause_mining().await;
-        let hash = self.announce(self.harness.chain("base"), &quote, &self.user).await?;
+        let base = self.harness.chain("base");
+        let hash = self.announce(base, &quote, &self.user).await?;
+        base.resume_mining().await;
         self.told(request_id(&quote), &self.by.key, &["waiting", "pending", "submitted"]).await?;
         optimism.resume_mining().await;
         let path = ["waiting", "pending", "submitted", "success"];
@@ -159,10 +183,9 @@ impl Story {
         self.agrees(request_id(&quote), &events[1]).await
     }
 
-    /// A refund whose fill was sent, and failed: the recipient takes nothing any more.
-    async fn refunded_after_a_fill(&self) -> Result<()> {
+    /// Pays for a fill whose recipient takes nothing any more by the time it is mined. Returns the quote.
+    async fn fill_reverts(&self, mut body: Value) -> Result<Value> {
         let (base, optimism) = (self.harness.chain("base"), self.harness.chain("optimism"));
-        let mut body = self.bridge();
         let recipient = new_account().address;
         body["recipient"] = json!(recipient);
         let quote = self.quoted(&self.by.key, &body).await?;
@@ -173,6 +196,12 @@ impl Story {
         optimism.mine(1).await?;
         optimism.resume_mining().await;
         self.harness.finalise(optimism).await?;
+        Ok(quote)
+    }
+
+    /// A refund whose fill was sent, and failed.
+    async fn refunded_after_a_fill(&self) -> Result<()> {
+        let quote = self.fill_reverts(self.bridge()).await?;
         let path = ["pending", "submitted", "refund"];
         let events = self.told(request_id(&quote), &self.by.key, &path).await?;
         let reason = events[2].data("failReason");
@@ -203,6 +232,7 @@ impl Story {
         arbitrum.mine(2).await?;
         let quote = self.quoted(&self.by.key, &self.bridge_from((ARBITRUM, user.address))).await?;
         let hash = self.announce(arbitrum, &quote, &user).await?;
+        arbitrum.resume_mining().await;
         arbitrum.receipt(hash).await?;
         arbitrum.pause_mining().await;
         eventually("the deposit is seen", || async {
@@ -266,13 +296,9 @@ impl Story {
     /// A second deposit is a request of its own, which goes back once it is final.
     async fn second_deposit(&self, of: &Value) -> Result<()> {
         let base = self.harness.chain("base");
-        let known: Vec<String> = self.ends.lock().unwrap().iter().map(|(id, _)| id.clone()).collect();
         let second = execute(base, of, &self.user).await?;
         self.harness.finalise(base).await?;
-        let is_child = |post: &Post| !known.contains(&post.request());
-        let children = || self.receiver.posts().into_iter().filter(is_child).collect::<Vec<_>>();
-        eventually("the second deposit is told", || async { Ok(children().len() >= 2) }).await?;
-        let id = children()[0].request();
+        let id = self.heard.another().await?;
         let events = self.told(&id, &self.by.key, &["pending", "refund"]).await?;
         ensure!(events[0].data("inTxHashes") == json!([second]), "{:?}", events[0].json());
         ensure!(events[1].data("failReason") == "DOUBLE_SPEND", "{:?}", events[1].json());
@@ -284,13 +310,17 @@ impl Story {
         let silent = self.harness.quote(&self.bridge()).await?;
         execute(self.harness.chain("base"), &silent, &self.user).await?;
         self.harness.wait_for(request_id(&silent), "success").await?;
-        self.ends.lock().unwrap().push((request_id(&silent).to_owned(), Vec::new()));
+        self.heard.silent(request_id(&silent));
         Ok(())
     }
 
     async fn run(&self) -> Result<()> {
         self.silent().await?;
+        self.never_paid().await?;
+        self.ordinary().await?;
         let announced = self.announced().await?;
+        self.announced_fast_fill().await?;
+        self.announced_same_chain().await?;
         self.refunded().await?;
         self.refunded_after_a_fill().await?;
         self.not_refundable().await?;
@@ -300,7 +330,7 @@ impl Story {
         self.fast_filled().await?;
         self.gasless().await?;
         self.gasless_on_one_chain().await?;
-        self.relay_lost().await?;
+        self.relays_lost().await?;
         self.paid_at_an_address().await?;
         self.second_deposit(&announced).await?;
         self.logged(request_id(&announced)).await
@@ -325,22 +355,16 @@ impl Story {
     }
 }
 
-/// The events of a request are these, numbered from 1.
-fn check(events: &[Post], expected: &[&str]) -> Result<()> {
-    let told: Vec<_> = events.iter().map(|event| (event.sequence(), event.status())).collect();
-    let numbered: Vec<_> = (1u64..).map(Some).zip(expected.iter().map(|status| (*status).to_owned())).collect();
-    ensure!(told == numbered, "{told:?}, and not {expected:?}");
-    Ok(())
+#[tokio::test]
+async fn every_path_tells_exactly_its_sequence() -> Result<()> {
+    let (story, service) = Story::begin().await?;
+    story.run().await?;
+    story.end(service).await
 }
 
 #[tokio::test]
-async fn every_path_tells_exactly_its_sequence() -> Result<()> {
-    let story = Story::told_to_the_end().await?;
-    let ends = story.ends.lock().unwrap().clone();
-    for (request, expected) in &ends {
-        check(&story.receiver.of(request), expected)?;
-    }
-    let known: usize = ends.iter().map(|(_, expected)| expected.len()).sum();
-    ensure!(story.receiver.count() == known, "{} posts, {known} expected", story.receiver.count());
-    Ok(())
+async fn every_path_that_turns_tells_exactly_its_sequence() -> Result<()> {
+    let (story, service) = Story::begin().await?;
+    story.turn().await?;
+    story.end(service).await
 }

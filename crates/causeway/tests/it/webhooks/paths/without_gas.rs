@@ -2,8 +2,9 @@
 
 use alloy::primitives::U256;
 use anyhow::{Result, ensure};
+use devnet::Account;
 use evm::calldata;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{BASE, Story};
 use crate::deposit_addresses;
@@ -50,15 +51,27 @@ impl Story {
         self.agrees(id, &events[1]).await
     }
 
-    /// A relay that fails: the user takes the money away while it is on its way.
-    pub(super) async fn relay_lost(&self) -> Result<()> {
+    /// Relays that fail, of a deposit and of a swap on one chain: the user takes the money away while they are on their way.
+    pub(super) async fn relays_lost(&self) -> Result<()> {
+        let base = self.harness.chain("base");
+        let (usdc, weth) = (base.token("USDC").address, base.token("WETH").address);
+        let user = base.fresh_user().await?;
+        let deposit = body(&self.harness, user.address, self.recipient, "USDC", 20);
+        self.relay_lost(&user, &deposit, "authorize1").await?;
+        let user = base.fresh_user().await?;
+        let mut swap = ask(user.address, self.recipient, (BASE, usdc), (BASE, weth), U256::from(50 * USDC));
+        (swap["usePermit"], swap["subsidizeFees"]) = (json!(true), json!(true));
+        self.relay_lost(&user, &swap, "authorize2").await
+    }
+
+    async fn relay_lost(&self, user: &Account, asked: &Value, signs: &str) -> Result<()> {
         let (base, key) = (self.harness.chain("base"), &self.by.key);
-        let (user, usdc) = (base.fresh_user().await?, base.token("USDC").address);
+        let usdc = base.token("USDC").address;
         let had = base.balance(usdc, user.address).await?;
-        let quote = self.quoted(key, &body(&self.harness, user.address, self.recipient, "USDC", 20)).await?;
+        let quote = self.quoted(key, asked).await?;
         let id = request_id(&quote);
         base.pause_mining().await;
-        accepted(&self.harness, step(&quote, "authorize1")?, &user).await?;
+        accepted(&self.harness, step(&quote, signs)?, user).await?;
         self.told(id, key, &["depositing"]).await?;
         let taken = calldata::transfer(new_account().address, had);
         base.submit_with(user.private_key, usdc, U256::ZERO, taken, 100_000).await?;
