@@ -1,5 +1,5 @@
-//! The crash points, the transitions of every state machine and the rules about money, each with the tests that prove
-//! it.
+//! The crash points, the transitions of every state machine, the paths that webhooks tell and the rules about money, each
+//! with the tests that prove it.
 //!
 //! The points are read from the code and the transitions from the machines themselves: a new one without a test fails
 //! here, and so does a test that was renamed or removed. `cargo test -p causeway --test it proven -- --nocapture`
@@ -16,8 +16,10 @@ use domain::{claim, deposit, hold, loss, payment};
 use crate::crash;
 
 mod machines;
+mod paths;
 
 use machines::MACHINES;
+use paths::{PATHS, documented_paths};
 
 /// A fact, and the names of the tests that prove it.
 type Proof = (&'static str, &'static [&'static str]);
@@ -98,8 +100,8 @@ const REQUEST: &[Proof] = &[
     ("success, Executed (success: false)", &["a_same_chain_request_ends_as_the_chain_shows_it_last"]),
     ("refunding, DepositGone (payment decided: false)", MACHINE),
     ("refunding, RefundMined", REFUNDED),
-    ("refunding, RefundVoid", MACHINE),
-    ("refunding, RefundImpossible", MACHINE),
+    ("refunding, RefundVoid", &["every_path_that_turns_tells_exactly_its_sequence"]),
+    ("refunding, RefundImpossible", &["every_path_tells_exactly_its_sequence"]),
     ("refunding, Found (refund: false)", MACHINE),
     ("refunding, Found (refund: true)", FOUND_REFUNDED),
     ("refunded, RefundVoid", MACHINE),
@@ -320,6 +322,7 @@ fn every_crash_point_transition_and_money_rule_has_a_test() -> Result<()> {
     show("Crash points", crashes.collect());
     show("The life of a request", proven(documented_steps()?, REQUEST)?);
     show("Other state machines", proven(machine_steps(), MACHINES)?);
+    show("Events of a request", proven(documented_paths()?, PATHS)?);
     show("Money", MONEY.iter().map(|(fact, by)| ((*fact).to_owned(), by.to_vec())).collect());
     ensure!(missing.is_empty(), "{missing:#?}");
     Ok(())
@@ -328,7 +331,7 @@ fn every_crash_point_transition_and_money_rule_has_a_test() -> Result<()> {
 /// Each fact with its proofs. A proof of something that is not a fact any more is refused.
 fn proven(facts: Vec<String>, proofs: &'static [Proof]) -> Result<Vec<(String, Vec<&'static str>)>> {
     for (fact, _) in proofs {
-        ensure!(facts.iter().any(|it| it == fact), "there is no transition {fact} any more");
+        ensure!(facts.iter().any(|it| it == fact), "there is no {fact} any more");
     }
     let by = |fact: &String| proofs.iter().find(|(it, _)| it == fact).map(|(_, by)| by.to_vec()).unwrap_or_default();
     Ok(facts.into_iter().map(|fact| (fact.clone(), by(&fact))).collect())
