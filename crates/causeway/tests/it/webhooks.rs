@@ -1,6 +1,7 @@
 //! Webhooks end to end: endpoints and their owners, the sequence of every path, and a service that is killed meanwhile.
 
 mod kill;
+mod log;
 mod paths;
 mod sequence;
 mod venue;
@@ -115,6 +116,8 @@ async fn endpoints_are_set_by_the_owner_of_a_key_and_checked() -> Result<()> {
     });
     let printed = tokio::time::timeout(WAIT_TIMEOUT, printed).await???;
     ensure!(printed.contains("success (test)") && printed.contains("signature good"), "{printed}");
+    let shown = webhook(&["--enabled", "false"])?;
+    ensure!(shown.contains("enabled   false") && shown.contains("x-tenant"), "{shown}");
     ensure!(webhook(&["--delete"])?.contains("deleted"));
     service.stop().await
 }

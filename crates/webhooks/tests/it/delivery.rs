@@ -18,6 +18,7 @@ use crate::world::{KEY, World, clock, eventually, hasty, on_both_engines, text};
 on_both_engines! {
     events_arrive_signed_numbered_and_in_order
     details_that_the_unit_has_set_are_told
+    headers_of_the_owner_are_sent_beside_ours
     a_receiver_that_fails_ten_times_gets_the_event_and_eleven_times_not
     a_later_event_waits_while_an_earlier_one_is_retried
     a_later_event_goes_ahead_when_the_hold_is_over
@@ -80,6 +81,25 @@ async fn details_that_the_unit_has_set_are_told(world: World) -> Result<()> {
     Ok(())
 }
 
+async fn headers_of_the_owner_are_sent_beside_ours(world: World) -> Result<()> {
+    let receiver = Receiver::good().await;
+    let name = world.endpoint("default", &receiver.url).await?;
+    let headers = [("X-Tenant", "a b"), ("Authorization", "Bearer hunter2")];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
+    let change = ::webhooks::endpoints::Change { headers: Some(headers), ..Default::default() };
+    world.endpoints.put(KEY, &name, change).await?;
+    let order = world.request(1).await?;
+    world.publish(order, State::Pending).await?;
+    let process = world.deliver("a", hasty()).await?;
+    eventually("it arrives", async || Ok(receiver.count() >= 1)).await?;
+    process.stop().await?;
+    let it = &receiver.received()[0];
+    ensure!(it.header("x-tenant") == "a b" && it.header("authorization") == "Bearer hunter2", "{:?}", it.headers);
+    let (time, signature) = (it.header("x-signature-timestamp"), it.header("x-signature-sha256"));
+    ensure!(verify(text(1).expose(), time, &it.body, signature), "{:?}", it.headers);
+    Ok(())
+}
+
 async fn a_receiver_that_fails_ten_times_gets_the_event_and_eleven_times_not(world: World) -> Result<()> {
     let fails = |times: usize| move |n: usize, _: &_| if n < times { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
     let (ten, eleven) = (Receiver::start(fails(10)).await, Receiver::start(fails(11)).await);
@@ -97,6 +117,7 @@ async fn a_receiver_that_fails_ten_times_gets_the_event_and_eleven_times_not(wor
     for it in world.log(Filter::default()).await? {
         let delivered = it.endpoint == "ten";
         ensure!((it.state == DeliveryState::Delivered) == delivered, "{it:?}");
+        ensure!(it.ended_because.as_deref() == (!delivered).then_some("every attempt failed"), "{it:?}");
         ensure!(it.attempts.len() == 11, "{it:?}");
         ensure!(it.attempts.iter().all(|attempt| attempt.duration_millis.is_some()), "{it:?}");
         ensure!(it.attempts[0].code == Some(502) && it.attempts[0].body.as_deref() == Some("thank you"), "{it:?}");

@@ -159,6 +159,16 @@ async fn a_name_of_a_private_address_is_refused_before_anything_is_sent() -> Res
         (vec!["[::ffff:127.0.0.1]:1".parse()?], "loopback"),
         (vec!["10.0.0.1:1".parse()?], "private"),
         (vec!["169.254.169.254:1".parse()?], "metadata"),
+        (vec!["100.100.100.200:1".parse()?], "private"),
+        (vec!["0.0.0.0:1".parse()?], "not a public host"),
+        (vec!["[::1]:1".parse()?], "loopback"),
+        (vec!["[::]:1".parse()?], "not a public host"),
+        (vec!["[fd00:ec2::254]:1".parse()?], "private"),
+        (vec!["[fe80::1]:1".parse()?], "link-local"),
+        (vec!["[::ffff:169.254.169.254]:1".parse()?], "metadata"),
+        (vec!["[64:ff9b::10.0.0.1]:1".parse()?], "private"),
+        (vec!["[2002:7f00:1::]:1".parse()?], "loopback"),
+        (vec![], "no address"),
     ] {
         let closed = Settings { allow_local: false, ..settings() };
         let client = Client::with(&closed, Arc::new(Fixed(addresses.clone())), &[])?;
