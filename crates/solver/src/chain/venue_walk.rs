@@ -306,10 +306,10 @@ async fn take_hinted(
         Ok(Looked::NoDeposit) => Ok(false),
         // It is on its way, or the venue does not answer: the list is not held up by it.
         Ok(Looked::Open) | Err(SolverError::Venue(_)) => {
+            venue.hints.again(hint, Instant::now(), venue.poll_interval);
             let names = transfer.memo.order().map(Name::Order).into_iter().collect();
             let figures = json!({ "chain": handle.id().0, "tx": hint.hash.to_string(), "mined": false });
             announce(solver, handle.id(), names, figures).await?;
-            venue.hints.again(hint, Instant::now(), venue.poll_interval);
             Ok(false)
         }
         Err(error) => Err(error),
