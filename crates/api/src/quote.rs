@@ -7,6 +7,7 @@ use store::Saving;
 
 mod body;
 mod response;
+mod sample;
 pub(crate) mod sponsor;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -18,6 +19,7 @@ use crate::json::{Answer, ApiJson};
 use body::QuoteBody;
 pub(crate) use response::rate;
 use response::{PriceResponse, QuoteResponse};
+pub use sample::QuoteSample;
 
 /// Prices a transfer and says what to send for it.
 #[utoipa::path(
