@@ -10,7 +10,7 @@ use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
 use evm::{AgreedBlock, Nodes, Wait, Watch};
 use serde_json::{Value, json};
 
-use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
+use crate::scripted::{PATIENT, Reply, Scripted, accused, block, hash, host, nodes, receipt, result, transaction};
 
 const DEPOSITORY: Address = Address::repeat_byte(0xdd);
 const USER: Address = Address::repeat_byte(0xaa);
@@ -49,22 +49,6 @@ fn shows(ids: &'static [u8], success: bool) -> impl Fn(&str, &Value) -> Reply {
 async fn read(nodes: &Nodes) -> AgreedBlock {
     let watch = Watch::new(DEPOSITORY, [], [LANE]);
     nodes.agreed_block(9, hash(BLOCK), &watch, Wait::Briefly).await.unwrap().expect("the block is shown")
-}
-
-async fn accused(nodes: &Nodes) -> Vec<String> {
-    let named = async {
-        loop {
-            if let Some(contradiction) = nodes.contradictions().into_iter().next() {
-                return contradiction.accused;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENT, named).await.expect("the contradiction is noted")
-}
-
-fn host(node: &Scripted) -> String {
-    format!("127.0.0.1:{}", node.url.port().unwrap())
 }
 
 #[tokio::test]

@@ -96,6 +96,24 @@ pub(crate) fn nodes(scripted: &[&Scripted], timeout: Duration) -> Nodes {
 /// Long enough for a busy machine; a test of a timeout chooses a short one.
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);
 
+/// The name by which a contradiction accuses a node.
+pub(crate) fn host(node: &Scripted) -> String {
+    format!("127.0.0.1:{}", node.url.port().unwrap())
+}
+
+/// The nodes that the first contradiction accuses, once there is one.
+pub(crate) async fn accused(nodes: &Nodes) -> Vec<String> {
+    let named = async {
+        loop {
+            if let Some(contradiction) = nodes.contradictions().into_iter().next() {
+                return contradiction.accused;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENT, named).await.expect("the contradiction is noted")
+}
+
 pub(crate) fn hash(byte: u8) -> B256 {
     B256::repeat_byte(byte)
 }

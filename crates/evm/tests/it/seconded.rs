@@ -8,7 +8,7 @@ use evm::blame::{Blame, Suspects};
 use evm::{ChainError, Nodes};
 use serde_json::{Value, json};
 
-use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, result};
+use crate::scripted::{PATIENT, Reply, Scripted, accused, block, hash, host, nodes, result};
 
 const BLOCK: u8 = 9;
 const FEED: Address = Address::repeat_byte(0xfe);
@@ -32,22 +32,6 @@ async fn honest() -> Scripted {
 
 async fn price(nodes: &Nodes) -> Result<Option<u8>, ChainError> {
     Ok(nodes.seconded_call(FEED, Bytes::new(), hash(BLOCK)).await?.map(|output| output[0]))
-}
-
-fn host(node: &Scripted) -> String {
-    format!("127.0.0.1:{}", node.url.port().unwrap())
-}
-
-async fn accused(nodes: &Nodes) -> Vec<String> {
-    let named = async {
-        loop {
-            if let Some(contradiction) = nodes.contradictions().into_iter().next() {
-                return contradiction.accused;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(PATIENT, named).await.expect("the contradiction is noted")
 }
 
 #[tokio::test]
