@@ -12,7 +12,7 @@ use crate::ids::RequestId;
 use crate::ledger::{Cause, Entry, NotAnEntry, UsdcMicros};
 use crate::money::{Amount, OutOfRange, Price, Ratio, Signed, UsdMicros};
 use crate::quote::Quote;
-use crate::sponsorship::{Component, Sponsorship};
+use crate::sponsorship::{Component, Sponsorship, covered};
 
 /// The prices and costs when the fill is decided.
 #[derive(Clone, Copy, Debug)]
@@ -233,15 +233,7 @@ impl Sponsorship {
                 continue;
             }
             let full = rest.size().min(total.size());
-            bucket.sponsored = match &mut left {
-                None => full,
-                Some(left) => {
-                    let worth = price.usd_ceil(full, decimals)?;
-                    let spent = worth.min(*left);
-                    *left = left.checked_sub(spent)?;
-                    if spent == worth { full } else { price.amount_floor(spent, decimals)?.min(full) }
-                }
-            };
+            bucket.sponsored = covered(full, &mut left, price, decimals)?;
             // A part that the user pays is the cap's doing only where the cap was hit by the quote.
             out.cap_hit |= bucket.sponsored < full || (self.cap_hit && bucket.sponsored < total.size());
         }

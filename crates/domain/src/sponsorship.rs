@@ -94,6 +94,20 @@ pub struct Sponsorship {
     pub buckets: [Bucket; 5],
 }
 
+/// The part of a fee that what is left of the cap covers, and takes from it. Without a cap it is all of the fee.
+pub(crate) fn covered(
+    fee: Amount,
+    left: &mut Option<UsdMicros>,
+    price: Price,
+    decimals: u8,
+) -> Result<Amount, OutOfRange> {
+    let Some(left) = left else { return Ok(fee) };
+    let worth = price.usd_ceil(fee, decimals)?;
+    let spent = worth.min(*left);
+    *left = left.checked_sub(spent)?;
+    Ok(if spent == worth { fee } else { price.amount_floor(spent, decimals)?.min(fee) })
+}
+
 impl Sponsorship {
     /// Spends the cap on the selected buckets. `price` is that of the currency the totals are in.
     pub fn allocate(ask: &SponsorAsk, totals: [Signed; 5], price: Price, decimals: u8) -> Result<Self, OutOfRange> {
@@ -106,15 +120,7 @@ impl Sponsorship {
                 continue;
             }
             let full = bucket.total.size();
-            bucket.sponsored = match &mut left {
-                None => full,
-                Some(left) => {
-                    let worth = price.usd_ceil(full, decimals)?;
-                    let spent = worth.min(*left);
-                    *left = left.checked_sub(spent)?;
-                    if spent == worth { full } else { price.amount_floor(spent, decimals)?.min(full) }
-                }
-            };
+            bucket.sponsored = covered(full, &mut left, price, decimals)?;
             cap_hit |= bucket.sponsored < full;
         }
         let refused = if buckets.iter().any(|bucket| !bucket.sponsored.is_zero()) {
