@@ -14,6 +14,14 @@ use crate::time::Timestamp;
 /// Less than this share of a strict order is dust until the order's time is over: anybody can send it.
 const DUST_BPS: u16 = 1_000;
 
+/// The share of a sum that one account must have sent to be taken for its sender.
+const SENDER_BPS: u16 = 9_000;
+
+/// True if an account that has sent so much of a sum is its sender: somebody else's dust makes nobody doubtful.
+pub fn is_sender(sent: Amount, sum: Amount) -> Result<bool, OutOfRange> {
+    Ok(sent >= sum.mul_ceil(Ratio::bps(SENDER_BPS))?)
+}
+
 /// The balance of one currency at an address, and the order that the address was given out for.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
@@ -122,6 +130,15 @@ mod tests {
             late: false,
             age: Duration::ZERO,
             worth_returning: true,
+        }
+    }
+
+    #[test]
+    fn the_sender_of_nine_tenths_is_the_sender_of_all() {
+        for (sent, sum, expected) in
+            [(900, 1_000, true), (899, 1_000, false), (9, 10, true), (10, 11, true), (9, 11, false)]
+        {
+            assert_eq!(is_sender(amount(sent), amount(sum)), Ok(expected), "{sent} of {sum}");
         }
     }
 

@@ -1,14 +1,12 @@
 //! The senders of money at a deposit address.
 
 use alloy::primitives::{Address, U256};
-use domain::money::{Amount, Ratio};
+use domain::arrival::is_sender;
+use domain::money::Amount;
 use domain::quote::{Quote, RefundTarget};
 use store::arrivals::Arrival;
 
 use crate::env::Screening;
-
-/// The part of a balance that one sender must have sent to be its sender.
-const MOSTLY_BPS: u16 = 9_000;
 
 /// A wallet on the operator's list that has sent some of a balance, however little: a share that goes through would be a
 /// way through the list, a little at a time.
@@ -25,7 +23,7 @@ pub(super) fn depositor(quote: &Quote, waiting: &[Arrival], balance: U256) -> Op
     }
 }
 
-/// The sender of nearly all that is at an address, if it is known. Somebody else's dust makes nobody doubtful.
+/// The sender of nearly all that is at an address, if it is known.
 ///
 /// The balance is read later than the transfers, and may hold some that are not known yet.
 fn sender(waiting: &[Arrival], balance: U256) -> Option<Address> {
@@ -39,8 +37,7 @@ fn sender(waiting: &[Arrival], balance: U256) -> Option<Address> {
     if all > balance {
         return None;
     }
-    let least = Amount::new(balance).mul_ceil(Ratio::bps(MOSTLY_BPS)).ok()?;
-    (Amount::new(theirs) >= least).then_some(largest)
+    is_sender(Amount::new(theirs), Amount::new(balance)).ok()?.then_some(largest)
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Whom the deposit of an order goes back to.
 
 use alloy::primitives::Address;
+use domain::arrival::is_sender;
 use domain::ids::OrderId;
-use domain::money::Ratio;
 use domain::quote::{Quote, RefundTarget};
 use store::deposits::Deposit;
 use store::{Tx, arrivals, deposit_addresses};
@@ -42,9 +42,6 @@ pub fn recovery(quote: &Quote, deposit: &Deposit) -> Option<Address> {
     (quote.refund_target() == RefundTarget::Nobody && named == deposit.depositor).then_some(named)
 }
 
-/// The part of a deposit that its depositor must have sent, in basis points.
-const MOSTLY_BPS: u16 = 9_000;
-
 /// True if the account that a deposit names has sent nearly all of it, where nobody else is named. A sweep also takes
 /// money that came after its depositor was chosen, and that may be anybody's.
 pub fn has_sent(
@@ -58,6 +55,5 @@ pub fn has_sent(
     if !swept || quote.refund_target() != RefundTarget::Depositor {
         return Ok(true);
     }
-    let least = deposit.amount.mul_ceil(Ratio::bps(MOSTLY_BPS))?;
-    Ok(arrivals::sent_under(tx, order, deposit.depositor)? >= least)
+    Ok(is_sender(arrivals::sent_under(tx, order, deposit.depositor)?, deposit.amount)?)
 }
