@@ -23,7 +23,6 @@ use tracing::{error, info, warn};
 use crate::address::Policy;
 use crate::client::{Client, Reply};
 use crate::env::{Env, Settings};
-use crate::pace::Pace;
 use crate::payload;
 use crate::recorder::{self, Ended, ROWS_PER_UNIT};
 use crate::signature::{
@@ -31,6 +30,7 @@ use crate::signature::{
 };
 use crate::slots::{SLOW, Slot, Slots};
 use crate::target::Target;
+use crate::throttle::Throttle;
 
 /// How often the store is asked for deliveries that have become due, and how often for a while after there were some:
 /// events of one transfer come one after the other.
@@ -58,7 +58,7 @@ pub struct Deliverer {
 /// Posts under way, and where their results go.
 struct Work {
     slots: Slots,
-    pace: Pace,
+    throttle: Throttle,
     /// The end of the time for which more deliveries are expected.
     busy_until: Instant,
     tasks: TaskTracker,
@@ -81,10 +81,16 @@ impl Deliverer {
     /// Delivers until the token ends; attempts that are under way then are finished.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let (results, recorder) = recorder::start(self.store.clone(), self.env.clock);
-        let pace = Pace::new(self.settings.max_per_second);
+        let throttle = Throttle::new(self.settings.max_per_second);
         let tasks = TaskTracker::new();
-        let mut work =
-            Work { slots: Slots::default(), pace, busy_until: Instant::now(), tasks, results, met_unreadable: false };
+        let mut work = Work {
+            slots: Slots::default(),
+            throttle,
+            busy_until: Instant::now(),
+            tasks,
+            results,
+            met_unreadable: false,
+        };
         let (mut after, mut trouble) = (EndpointId(0), false);
         while !stop.is_cancelled() {
             match self.round(after, &mut work).await {
@@ -158,8 +164,8 @@ impl Deliverer {
         let mut taken = candidates.into_iter().filter_map(with_slot).peekable();
         while taken.peek().is_some() {
             work.busy_until = Instant::now() + BUSY_FOR;
-            let chunk: Vec<_> = taken.by_ref().take(work.pace.group()).collect();
-            tokio::time::sleep(work.pace.turn(chunk.len(), Instant::now())).await;
+            let chunk: Vec<_> = taken.by_ref().take(work.throttle.group()).collect();
+            tokio::time::sleep(work.throttle.turn(chunk.len(), Instant::now())).await;
             let texts = self.signing_texts(&chunk).await?;
             let claims: Vec<_> = chunk.iter().map(|(it, _)| Claim { id: it.id, seen: it.claim }).collect();
             let (instance, now) = (self.instance.clone(), (self.env.clock)());

@@ -4,15 +4,14 @@
 //! about money, and nothing waits for a receiver but the task that posts to it.
 //!
 //! Modules import each other one way only, from the bottom of this list to its top: `env`, [`address`], [`target`],
-//! [`resolver`], [`client`], [`signature`], [`payload`], [`endpoints`], `slots`, `recorder`, `pace`, [`delivery`], `upkeep`, and
-//! `tasks`, which runs all of it.
+//! [`resolver`], [`client`], [`signature`], [`payload`], [`endpoints`], `slots`, `recorder`, `throttle`, [`delivery`],
+//! `upkeep`, and `tasks`, which runs all of it.
 
 pub mod address;
 pub mod client;
 pub mod delivery;
 pub mod endpoints;
 mod env;
-mod pace;
 pub mod payload;
 mod recorder;
 pub mod resolver;
@@ -20,6 +19,7 @@ pub mod signature;
 mod slots;
 pub mod target;
 mod tasks;
+mod throttle;
 mod upkeep;
 
 pub use endpoints::Endpoints;

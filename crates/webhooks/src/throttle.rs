@@ -1,5 +1,5 @@
-//! Pace: the most deliveries that a process begins in a second. Receivers and payments share its cores, and a queue of a
-//! hundred thousand events must not delay a fill.
+//! The throttle: the most deliveries that a process begins in a second. Receivers and payments share its cores, and a
+//! queue of a hundred thousand events must not delay a fill.
 
 use std::time::{Duration, Instant};
 
@@ -13,13 +13,13 @@ const GROUPS_PER_SECOND: u32 = 200;
 const CATCH_UP: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Throttle {
     per_second: u32,
     /// The moment at which the next group may begin.
     next: Instant,
 }
 
-impl Pace {
+impl Throttle {
     pub(crate) fn new(per_second: u32) -> Self {
         Self { per_second: per_second.max(1), next: Instant::now() }
     }
@@ -45,18 +45,18 @@ mod tests {
 
     #[test]
     fn a_queue_is_paced_and_a_single_event_is_not() {
-        let mut pace = Pace::new(1_000);
-        assert_eq!(pace.group(), 5);
+        let mut throttle = Throttle::new(1_000);
+        assert_eq!(throttle.group(), 5);
         // A minute of rest makes the queue quicker by the time to catch up, and no more.
         let now = Instant::now() + Duration::from_secs(60);
-        let begins: Vec<u128> = (0..211).map(|_| pace.turn(5, now).as_millis()).collect();
+        let begins: Vec<u128> = (0..211).map(|_| throttle.turn(5, now).as_millis()).collect();
         assert_eq!((begins[0], begins[10], begins[11], begins[210]), (0, 0, 5, 1_000));
-        assert_eq!(pace.turn(1, now + Duration::from_secs(2)), Duration::ZERO);
+        assert_eq!(throttle.turn(1, now + Duration::from_secs(2)), Duration::ZERO);
     }
 
     #[test]
     fn a_group_is_a_delivery_at_least_and_a_unit_at_most() {
-        assert_eq!(Pace::new(10).group(), 1);
-        assert_eq!(Pace::new(100_000).group(), ROWS_PER_UNIT);
+        assert_eq!(Throttle::new(10).group(), 1);
+        assert_eq!(Throttle::new(100_000).group(), ROWS_PER_UNIT);
     }
 }
