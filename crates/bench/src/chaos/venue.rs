@@ -200,25 +200,25 @@ impl Venue {
     }
 
     /// Misbehaves for short spells, and restarts, until the last fault. It begins with a restart, so that a short run has
-    /// one, and goes through all of its weather before any of it comes again.
+    /// one, and goes through every disturbance before any comes again.
     pub(crate) async fn misbehave(&self, counts: &Counts, mut calm: watch::Receiver<bool>, mut rng: Rng) -> Result<()> {
-        let mut deck = vec![Weather::Restart];
+        let mut deck = vec![Disturbance::Restart];
         while !*calm.borrow() {
-            let weather = match deck.pop() {
-                Some(weather) => weather,
+            let disturbance = match deck.pop() {
+                Some(disturbance) => disturbance,
                 None => {
                     deck = shuffled(&mut rng);
                     continue;
                 }
             };
-            match weather {
-                Weather::Restart => {
+            match disturbance {
+                Disturbance::Restart => {
                     drop(self.simulator().take());
                     wait(&mut calm, rng.millis(0, 1_500)).await;
                     self.start_again().await?;
                     add(&counts.venue_restarts, 1);
                 }
-                Weather::Fault(fault) => {
+                Disturbance::Fault(fault) => {
                     self.put(fault)?;
                     add(&counts.venue_faults, 1);
                     wait(&mut calm, rng.millis(300, 2_000)).await;
@@ -255,15 +255,15 @@ impl Venue {
     }
 }
 
-/// One spell of the venue's weather.
+/// A disturbance of the venue, for a short spell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Weather {
+enum Disturbance {
     Restart,
     Fault(VenueFault),
 }
 
-/// All weather there is, in an order of its own.
-fn shuffled(rng: &mut Rng) -> Vec<Weather> {
+/// Every disturbance there is, shuffled.
+fn shuffled(rng: &mut Rng) -> Vec<Disturbance> {
     let well = VenueFault::default;
     // Within the difference between two clocks that the service accepts.
     let offset = i64::try_from(rng.between(1_000, MAX_CLOCK_OFFSET_MILLIS)).unwrap_or_default();
@@ -286,9 +286,9 @@ fn shuffled(rng: &mut Rng) -> Vec<Weather> {
         VenueFault { duplicate: true, reorder: true, ..well() },
         VenueFault { clock_offset_millis: offset, ..well() },
     ];
-    let mut left: Vec<Weather> = faults.into_iter().map(Weather::Fault).collect();
+    let mut left: Vec<Disturbance> = faults.into_iter().map(Disturbance::Fault).collect();
     // Two of them: a restart is what meets every other fault's leftovers.
-    left.extend([Weather::Restart, Weather::Restart]);
+    left.extend([Disturbance::Restart, Disturbance::Restart]);
     let mut deck = Vec::with_capacity(left.len());
     while !left.is_empty() {
         let at = usize::try_from(rng.roll(u64::try_from(left.len()).unwrap_or(1))).unwrap_or_default();
@@ -330,12 +330,12 @@ mod tests {
         let all: BTreeSet<String> = all.as_object().unwrap().keys().cloned().collect();
         for seed in 0..50 {
             let deck = shuffled(&mut Rng::new(seed));
-            let faults = deck.iter().filter_map(|weather| match weather {
-                Weather::Fault(fault) => Some(switched(fault)),
-                Weather::Restart => None,
+            let faults = deck.iter().filter_map(|disturbance| match disturbance {
+                Disturbance::Fault(fault) => Some(switched(fault)),
+                Disturbance::Restart => None,
             });
             assert_eq!(faults.flatten().collect::<BTreeSet<_>>(), all);
-            assert!(deck.contains(&Weather::Restart));
+            assert!(deck.contains(&Disturbance::Restart));
         }
     }
 
