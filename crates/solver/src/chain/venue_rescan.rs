@@ -45,7 +45,7 @@ pub(super) async fn rescan(
     };
     let client = venue.client.spare();
     let result = match read_page(solver, handle, venue, &client, (&mut pass, span), head).await {
-        Ok(()) => take_in(solver, handle, venue, &client, &mut pass, head).await,
+        Ok(()) => read_queued(solver, handle, venue, &client, &mut pass, head).await,
         Err(error) => Err(error),
     };
     match result {
@@ -115,8 +115,9 @@ async fn read_page(
     Ok(())
 }
 
-/// Takes in transfers that are not known. One that is not executed, or not shown, has its turn again in the next pass.
-async fn take_in(
+/// Reads queued transfers, and stores those that are not known. One that is not executed, or not shown, has its turn
+/// again in the next pass.
+async fn read_queued(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
     venue: &VenueChain,
