@@ -77,7 +77,7 @@ impl Node {
     }
 
     /// The time it may hold up a question before another endpoint is asked beside it.
-    pub(crate) fn patience(&self) -> Duration {
+    pub(crate) fn hedge_delay(&self) -> Duration {
         self.timeout / 4
     }
 
@@ -243,7 +243,7 @@ struct Asking<'a> {
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
         let after = self.started.elapsed();
-        if !self.answered && !is_extra(self.method) && after >= self.node.patience() {
+        if !self.answered && !is_extra(self.method) && after >= self.node.hedge_delay() {
             let error = ChainError::Timeout { host: self.node.host.clone(), method: self.method, after };
             self.node.count(self.method, "overtaken");
             self.node.failed(self.method, &error);

@@ -12,7 +12,7 @@ use futures::stream::FuturesUnordered;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 
-use super::asking::patience;
+use super::asking::silent_timeout;
 use super::{At, Nodes};
 use crate::agreement::{AgreedBlock, Answer, agree, is_decided};
 use crate::contradictions::Contradictions;
@@ -24,7 +24,7 @@ use crate::watch::Watch;
 use crate::watcher::{self, Block};
 
 /// Time for which a node that is about to learn of a block is asked for it again.
-const LAG_PATIENCE: Duration = Duration::from_millis(200);
+const LAG_TIMEOUT: Duration = Duration::from_millis(200);
 const FIRST_REASK: Duration = Duration::from_millis(5);
 /// Delay before nodes that contradict each other are asked once more: one may have announced a block before it had all
 /// of its logs.
@@ -66,12 +66,12 @@ impl Nodes {
                 .collect();
             // Until somebody shows the block, only the nodes' own timeouts bound the wait.
             let shown_at = shown_at.filter(|_| wait == Wait::Briefly);
-            let until = shown_at.map(|at| at + patience(silent.iter().map(|node| &***node)));
+            let until = shown_at.map(|at| at + silent_timeout(silent.iter().map(|node| &***node)));
             tokio::select! {
                 more = hearing.next() => if !more { break },
                 () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
                     for node in silent.into_iter().filter(|node| !node.is_failing()) {
-                        let (host, method, after) = (node.host.clone(), "eth_getBlockByHash", node.patience());
+                        let (host, method, after) = (node.host.clone(), "eth_getBlockByHash", node.hedge_delay());
                         node.failed(method, &ChainError::Timeout { host, method, after });
                     }
                     break;
@@ -180,7 +180,7 @@ async fn read(node: Arc<Node>, number: u64, hash: B256, watch: Arc<Watch>) -> Sa
             Ok(None) => near(),
             Err(error) => matches!(error, ChainError::Inconsistent { .. }),
         };
-        if !again || began.elapsed() + pause > LAG_PATIENCE {
+        if !again || began.elapsed() + pause > LAG_TIMEOUT {
             return Ok(read?.map(|read| read.block));
         }
         tokio::time::sleep(pause).await;

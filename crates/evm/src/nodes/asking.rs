@@ -14,11 +14,11 @@ use crate::node::Node;
 use crate::watcher::{Block, Read};
 
 /// Time for which nodes that failed lately are waited for.
-const FAILING_PATIENCE: Duration = Duration::from_millis(50);
+const FAILING_NODE_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// The time for which nodes that have not answered may hold up an answer that others gave.
-pub(super) fn patience<'a>(mut silent: impl Iterator<Item = &'a Node>) -> Duration {
-    silent.find(|node| !node.is_failing()).map_or(FAILING_PATIENCE, Node::patience)
+pub(super) fn silent_timeout<'a>(mut silent: impl Iterator<Item = &'a Node>) -> Duration {
+    silent.find(|node| !node.is_failing()).map_or(FAILING_NODE_TIMEOUT, Node::hedge_delay)
 }
 
 impl Nodes {
@@ -88,7 +88,7 @@ impl Nodes {
         F: Fn(Arc<Node>) -> Fut,
         Fut: Future<Output = Result<Option<T>, ChainError>>,
     {
-        let patience = self.inner.nodes[0].patience();
+        let hedge_delay = self.inner.nodes[0].hedge_delay();
         let mut left = self.ranked().into_iter();
         let mut asked = FuturesUnordered::new();
         let mut unknown = false;
@@ -109,7 +109,7 @@ impl Nodes {
                     Err(error) if worst.refusal().is_none() => worst = error,
                     Err(_) => {}
                 },
-                () = tokio::time::sleep(patience), if more => {}
+                () = tokio::time::sleep(hedge_delay), if more => {}
             }
         }
     }
@@ -129,7 +129,7 @@ impl Nodes {
         let mut worst = ChainError::NoEndpoint(self.inner.chain);
         loop {
             let waiting = !answers.is_empty();
-            let patience = patience(silent.iter().map(|&index| &*nodes[index]));
+            let timeout = silent_timeout(silent.iter().map(|&index| &*nodes[index]));
             tokio::select! {
                 answer = asked.next() => {
                     let Some((index, answer)) = answer else { break };
@@ -139,7 +139,7 @@ impl Nodes {
                         Err(error) => worst = error,
                     }
                 }
-                () = tokio::time::sleep(patience), if waiting => break,
+                () = tokio::time::sleep(timeout), if waiting => break,
             }
         }
         if answers.is_empty() { Err(worst) } else { Ok(answers) }

@@ -26,9 +26,9 @@ use crate::node::Node;
 use crate::rpc::{Head, Header};
 
 /// Time for which a node that does not know the block yet is asked again, once another has shown it.
-const LAG_PATIENCE: Duration = Duration::from_secs(3);
+const LAG_TIMEOUT: Duration = Duration::from_secs(3);
 /// The same while no node has shown it: the block may be gone.
-const UNKNOWN_PATIENCE: Duration = Duration::from_millis(500);
+const UNKNOWN_BLOCK_TIMEOUT: Duration = Duration::from_millis(500);
 const FIRST_REASK: Duration = Duration::from_millis(5);
 const MAX_REASK: Duration = Duration::from_millis(160);
 
@@ -73,8 +73,8 @@ impl Nodes {
                 (place, pause, question.ask(&node).await)
             }
         };
-        let (began, patience) = (Instant::now(), nodes[0].patience());
-        let mut hedge_at = began + patience;
+        let (began, hedge_delay) = (Instant::now(), nodes[0].hedge_delay());
+        let mut hedge_at = began + hedge_delay;
         let mut left = self.ranked_places().into_iter();
         let mut asked: FuturesUnordered<_> =
             left.by_ref().take(second(nodes.len())).map(|place| ask(place, Duration::ZERO)).collect();
@@ -93,8 +93,8 @@ impl Nodes {
                     }
                     Ok(None) => {
                         let next = (pause * 2).clamp(FIRST_REASK, MAX_REASK);
-                        let patience = if count.is_empty() { UNKNOWN_PATIENCE } else { LAG_PATIENCE };
-                        if began.elapsed() + next < patience {
+                        let timeout = if count.is_empty() { UNKNOWN_BLOCK_TIMEOUT } else { LAG_TIMEOUT };
+                        if began.elapsed() + next < timeout {
                             asked.push(ask(place, next));
                         }
                         pause.is_zero()
@@ -105,7 +105,7 @@ impl Nodes {
                     }
                 },
                 () = tokio::time::sleep_until(hedge_at), if left.len() > 0 => {
-                    hedge_at += patience;
+                    hedge_at += hedge_delay;
                     true
                 }
             };

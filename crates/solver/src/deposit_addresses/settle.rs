@@ -41,7 +41,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 const STUCK_RETRY_AFTER: Duration = Duration::from_secs(3_600);
 /// Age of a balance from which its sweep does not wait for transfers that are still being searched for: whoever pays a
 /// little with every block must not hold it up.
-const SEARCH_PATIENCE: Duration = Duration::from_secs(600);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The block at which a transfer has its confirmations, by the worth that its quote gives it.
 pub(super) fn ripe_at(handle: &ChainHandle, quote: &Quote, currency: Address, amount: Amount, block: u64) -> u64 {
@@ -234,7 +234,7 @@ async fn is_known(
     waited: Option<Duration>,
 ) -> Result<bool, SolverError> {
     let known = facts.waiting.iter().fold(U256::ZERO, |sum, arrival| sum.saturating_add(arrival.amount.units()));
-    if known >= balance || waited.is_some_and(|waited| waited >= SEARCH_PATIENCE) {
+    if known >= balance || waited.is_some_and(|waited| waited >= SEARCH_TIMEOUT) {
         return Ok(true);
     }
     if balance_at(handle, place, At::Hash(at.hash)).await?.is_some_and(|there| there < balance) {

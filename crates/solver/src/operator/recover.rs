@@ -34,7 +34,7 @@ use crate::payments::mined::{is_attempt, mined_in};
 use crate::solver::Solver;
 
 /// Time for nodes that lag or do not answer, for each block: several blocks of a slow chain.
-const NODE_PATIENCE: Duration = Duration::from_secs(60);
+const NODE_TIMEOUT: Duration = Duration::from_secs(60);
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Result of one chain's recovery.
@@ -107,7 +107,7 @@ async fn agreed_block(handle: &ChainHandle, number: u64) -> Result<Block, Solver
     let (chain, began) = (handle.id(), Instant::now());
     let mut waits = false;
     loop {
-        let late = began.elapsed() > NODE_PATIENCE;
+        let late = began.elapsed() > NODE_TIMEOUT;
         match read_block(handle, number).await {
             Ok(Some(block)) => return Ok(block),
             Ok(None) if late => return Err(SolverError::NoAgreement { chain, block: number }),
