@@ -234,8 +234,8 @@ fn refusal_code(refusal: &Refusal) -> Code {
     match refusal {
         Refusal::AmountTooLow { .. } | Refusal::Dust => Code::AmountTooLow,
         Refusal::NoRoute => Code::NoSwapRoutesFound,
-        Refusal::NotOnOneChain(SolverOption::Calls) => Code::ExtraTxsNotSupported,
-        Refusal::NothingToDo | Refusal::NotOnOneChain(SolverOption::TopUp | SolverOption::FixedRate) => {
+        Refusal::NotOnSameChain(SolverOption::Calls) => Code::ExtraTxsNotSupported,
+        Refusal::NothingToDo | Refusal::NotOnSameChain(SolverOption::TopUp | SolverOption::FixedRate) => {
             Code::UnsupportedRoute
         }
         Refusal::InsufficientLiquidity => Code::InsufficientLiquidity,

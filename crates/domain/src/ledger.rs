@@ -106,7 +106,7 @@ pub enum Cause {
     Funding { transfer: i64 },
     /// One recipient's share of the app fees of a transfer. `place` is its place among the recipients.
     AppFee { payment: i64, place: u32 },
-    /// The same of what a user did alone on one chain.
+    /// The same of a same-chain transfer.
     SameChainFee { execution: i64, place: u32 },
     /// The fees of a transfer that its sponsor pays.
     Sponsorship { payment: i64 },

@@ -73,8 +73,8 @@ pub enum Refusal {
     NoRoute,
     #[error("there is nothing to do: same chain, same currency, same owner")]
     NothingToDo,
-    #[error("an option needs a solver and is not offered on one chain: {0:?}")]
-    NotOnOneChain(SolverOption),
+    #[error("an option needs a solver and is not offered on the same chain: {0:?}")]
+    NotOnSameChain(SolverOption),
     #[error("Amount is higher than the available liquidity")]
     InsufficientLiquidity,
     #[error("the trade would lose too much to the pools")]

@@ -260,7 +260,7 @@ pub struct Quote {
     pub origin_swap: Option<Swap>,
     /// The solver's trade, as part of the fill.
     pub destination_swap: Option<Swap>,
-    /// None for what the user does alone on one chain.
+    /// None for a same-chain request.
     pub terms: Option<OrderTerms>,
 }
 

@@ -75,8 +75,8 @@ pub enum Event {
     Found {
         refund: bool,
     },
-    /// The user's own transaction, on one chain and without a deposit, is in a block. A failure is reported only while no
-    /// block holds a success.
+    /// The user's own transaction, on the same chain and without a deposit, is in a block. A failure is reported only
+    /// while no block holds a success.
     Executed {
         success: bool,
     },

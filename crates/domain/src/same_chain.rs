@@ -115,7 +115,7 @@ fn refuse_what_needs_a_solver(ask: &Ask) -> Result<(), Refusal> {
         (SolverOption::FixedRate, options.fixed_rate.is_some()),
     ];
     match asked.into_iter().find(|(_, asked)| *asked) {
-        Some((option, _)) => Err(Refusal::NotOnOneChain(option)),
+        Some((option, _)) => Err(Refusal::NotOnSameChain(option)),
         None => Ok(()),
     }
 }

@@ -73,7 +73,7 @@ impl Bucket {
 /// Why a sponsor that was asked for pays nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSponsored {
-    /// The user acts alone on one chain: no fill is charged to anybody.
+    /// The transfer stays on the same chain: no fill is charged to anybody.
     SameChain,
     BalanceTooLow,
     NothingSelected,

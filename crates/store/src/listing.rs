@@ -90,7 +90,7 @@ pub fn put(tx: &mut Tx<'_>, fresh: &Fresh) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// From the user's first transaction to the recipient's money: none on one chain, where they are the same. A refund is
+/// From the user's first transaction to the recipient's money: none on the same chain, where they are one. A refund is
 /// no fill.
 fn fill_millis(tx: &mut Tx<'_>, id: RequestId, same_chain: bool) -> Result<Option<i64>, StoreError> {
     let row = tx.row(

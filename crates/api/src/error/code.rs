@@ -80,7 +80,7 @@ codes! {
     ExecutionReverted = "EXECUTION_REVERTED", BAD_REQUEST, No,
         "the call fails, or an operation in it, or takes more gas than is relayed; `details` says how";
     ExtraTxsNotSupported = "EXTRA_TXS_NOT_SUPPORTED", BAD_REQUEST, No,
-        "`txs` does not go with this trade type, with the venue, or not on one chain";
+        "`txs` does not go with this trade type, with the venue, or with the same chain on both sides";
     Forbidden = "FORBIDDEN", FORBIDDEN, No,
         "the key may not do this: it has no linked wallet, or the wallet's balance is too low";
     GaslessPermitBalanceTooLow = "GASLESS_PERMIT_BALANCE_TOO_LOW", BAD_REQUEST, Later,
@@ -164,7 +164,7 @@ codes! {
     UnsupportedExecutionType = "UNSUPPORTED_EXECUTION_TYPE", BAD_REQUEST, No,
         "an option that changes where money goes and is not offered";
     UnsupportedRoute = "UNSUPPORTED_ROUTE", BAD_REQUEST, No,
-        "there is nothing to do, or not on one chain";
+        "there is nothing to do, or it is not offered on the same chain";
     UriTooLong = "URI_TOO_LONG", URI_TOO_LONG, No,
         "path and query together are too long";
 }

@@ -73,13 +73,13 @@ pub(crate) fn of_reindex(error: &ReindexError) -> String {
 
 fn of_refusal(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::NotOnOneChain(option) => {
+        Refusal::NotOnSameChain(option) => {
             let field = match option {
                 SolverOption::Calls => "txs",
                 SolverOption::TopUp => "topupGas",
                 SolverOption::FixedRate => "fixedRate",
             };
-            format!("{field} needs a solver and is not offered on one chain")
+            format!("{field} needs a solver and is not offered on the same chain")
         }
         Refusal::ImpactTooHigh => format!("{refusal}; overridePriceImpact lets it through"),
         Refusal::CallValues => format!("txs: {refusal}"),
@@ -202,8 +202,8 @@ mod tests {
                 "the trade would lose too much to the pools; overridePriceImpact lets it through",
             ),
             (
-                Refusal::NotOnOneChain(SolverOption::TopUp).into(),
-                "topupGas needs a solver and is not offered on one chain",
+                Refusal::NotOnSameChain(SolverOption::TopUp).into(),
+                "topupGas needs a solver and is not offered on the same chain",
             ),
             (Refusal::NoRoute.into(), "no route between these currencies"),
         ] {

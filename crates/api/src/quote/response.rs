@@ -31,7 +31,7 @@ pub(crate) struct QuoteResponse<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fee_sponsorship: Option<SponsorshipBody<'a>>,
     details: Details<'a>,
-    /// Absent for what the user does alone on one chain.
+    /// Absent for a same-chain request.
     #[serde(skip_serializing_if = "Option::is_none")]
     protocol: Option<Protocol<'a>>,
 }
@@ -327,7 +327,7 @@ fn route<'a>(
     };
     let paid = prices.payout.usd_floor(figures.paid, payout.decimals)?;
     let arrives = AmountBody::with_minimum(destination, figures.output, dollars.output, figures.minimum);
-    // On one chain there is one trade, and it is the origin's.
+    // On the same chain there is one trade, and it is the origin's.
     let (origin_out, destination_in) = match quote.terms {
         Some(_) => (
             AmountBody::with_minimum(deposit, figures.deposit, deposited, least_deposit),

@@ -218,7 +218,7 @@ impl Permits {
         relayer: Address,
         data: &Bytes,
     ) -> Result<u64, PermitError> {
-        // On one chain the sponsor pays for whatever it takes, and unwrapping takes more than a deposit.
+        // On the same chain the sponsor pays for whatever it takes, and unwrapping takes more than a deposit.
         let most = gas::relay_limit(quote.origin_swap.is_some() || quote.terms.is_none());
         let attempt = Attempt {
             from: relayer,

@@ -178,7 +178,7 @@ fn void(
     advance(tx, request, event, &(), context)
 }
 
-/// A relayed transaction is in a block. A deposit counts by itself; what a user does on one chain ends here.
+/// A relayed transaction is in a block. A deposit counts by itself; a same-chain transfer ends here.
 pub(crate) fn mined(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,

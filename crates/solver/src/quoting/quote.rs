@@ -56,7 +56,7 @@ pub enum QuoteError {
     PlainDepositOfContract,
     #[error("chain {chain} takes no deposits by signature in this currency")]
     NoPermits { chain: ChainId },
-    #[error("a gasless transfer on one chain needs a sponsor: nothing of it pays for its gas")]
+    #[error("a gasless transfer on the same chain needs a sponsor: nothing of it pays for its gas")]
     GaslessUnsponsored,
     #[error("the recipient refuses the payment{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     RecipientRefuses { reason: Option<String> },

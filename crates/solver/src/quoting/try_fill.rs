@@ -72,7 +72,7 @@ impl Quoter {
         ask.options.tried_gas = calls.then(|| limit.unwrap_or(UNTRIED_CALLS_GAS).min(most));
         let draft = self.price(ask)?;
         let (Some(terms), Some(order)) = (&draft.quote.terms, draft.order_id) else {
-            return Err(Refusal::NotOnOneChain(SolverOption::Calls).into());
+            return Err(Refusal::NotOnSameChain(SolverOption::Calls).into());
         };
         let handle = self.solver.chains.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
         let due = Due {

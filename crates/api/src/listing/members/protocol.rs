@@ -81,7 +81,7 @@ pub(crate) struct PaymentTx {
 }
 
 impl<'a> RequestProtocol<'a> {
-    /// None for what the user does alone on one chain.
+    /// None for a same-chain request.
     pub(crate) fn new(listed: &'a Listed, figures: &Figures<'a>, catalog: &Catalog) -> Option<Self> {
         let terms = listed.request.quote.terms.as_ref()?;
         let solver_chain = catalog.chains().iter().find(|chain| chain.name == terms.solver_chain);

@@ -81,7 +81,7 @@ pub(crate) fn quoted<'a>(listed: &'a Listed, figures: &Figures<'a>) -> Result<En
     let input = figures.origin.amount(amounts.input)?;
     let arrives = figures.destination.at_least(amounts.output, amounts.minimum)?;
     let side = |input, output, swap| Side { input_currency: Some(input), output_currency: Some(output), router: swap };
-    // On one chain there is one trade, and it is the origin's.
+    // On the same chain there is one trade, and it is the origin's.
     if quote.terms.is_none() {
         return Ok(Ends { origin: Some(side(input, arrives, router(quote.origin_swap.as_ref()))), destination: None });
     }

@@ -78,7 +78,7 @@ impl From<&Record> for CallData {
 /// A transaction, and the balances it changed.
 pub(crate) type Tx = (Record, Vec<BalanceChange>);
 
-/// The user's, and ours. On one chain the user's own are both.
+/// The user's, and ours. On the same chain the user's own are both.
 ///
 /// Of a refunded request, the refund comes before fills that failed: published clients show the first one as the refund.
 pub(crate) fn both(listed: &Listed) -> [Vec<&Tx>; 2] {

@@ -226,7 +226,7 @@ pub(super) fn place(chain: u64, byte: u8) -> CurrencyKey {
     CurrencyKey { chain: ChainId(chain), address: Address::repeat_byte(byte).into() }
 }
 
-/// On one chain, without a solver.
+/// On the same chain, without a solver.
 fn alone(quote: &mut Quote, operation: Operation, from: u8, to: u8) {
     quote.terms = None;
     quote.figures.operation = operation;

@@ -75,7 +75,7 @@ pub(crate) struct RecordV2<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     order_data: Option<Value>,
-    /// Null for what the user does alone on one chain.
+    /// Null for a same-chain request.
     #[schema(required = true)]
     protocol: Option<RequestProtocol<'a>>,
     data: DataV2<'a>,

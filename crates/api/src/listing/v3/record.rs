@@ -46,7 +46,7 @@ pub(crate) struct RecordV3<'a> {
     request_type: &'static str,
     features: Vec<&'static str>,
     data: DataV3<'a>,
-    /// Null for what the user does alone on one chain.
+    /// Null for a same-chain request.
     #[schema(required = true)]
     protocol: Option<RequestProtocol<'a>>,
     /// ISO 8601 in UTC.

@@ -47,7 +47,7 @@ pub(crate) struct PermitRef {
     kind: &'static str,
     #[schema(value_type = String)]
     request_id: B256,
-    /// `bridge`, `swap` or, on one chain, `user-swap`.
+    /// `bridge`, `swap` or, on the same chain, `user-swap`.
     api: &'static str,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct AmountNow<'a> {
 pub(crate) struct RouteV2<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     origin: Option<SideV2<'a>>,
-    /// Absent for what the user does alone on one chain.
+    /// Absent for a same-chain request.
     #[serde(skip_serializing_if = "Option::is_none")]
     destination: Option<SideV2<'a>>,
 }
