@@ -25,10 +25,10 @@ use crate::json::MAX_BODY;
 const NAME: &str = "idempotency-key";
 const MAX_NAME: usize = 255;
 /// A call that is not answered by then died with its process.
-const ABANDONED: Duration = Duration::from_secs(60);
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(60);
 /// How often whoever waits for another's answer looks, and for how long.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOKS: u32 = 500;
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_POLLS: u32 = 500;
 
 /// Lets one of several equal calls through.
 pub(crate) async fn once(app: &App, request: Request, next: Next) -> Response {
@@ -65,7 +65,7 @@ fn read(name: &HeaderValue) -> Result<String, ApiError> {
 }
 
 async fn answer(app: &App, call: Call, mut request: Request, mut next: Next) -> Result<Response, ApiError> {
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_POLLS {
         // The caller may hang up; a name that was taken for it is answered under all the same.
         let turn = tokio::spawn(turn(app.clone(), call.clone(), request, next));
         match turn.await.map_err(|_| ApiError::Internal)?? {
@@ -86,7 +86,7 @@ enum Turn {
 /// Takes the name and answers under it, or says what became of it.
 async fn turn(app: App, call: Call, request: Request, next: Next) -> Result<Turn, ApiError> {
     let (claim, now) = (call.clone(), app.now());
-    let abandoned = Timestamp::from_millis(now.millis().saturating_sub(ABANDONED.as_millis() as i64));
+    let abandoned = Timestamp::from_millis(now.millis().saturating_sub(CLAIM_TIMEOUT.as_millis() as i64));
     match app.store.write(move |tx| idempotency::claim(tx, &claim, abandoned, now)).await? {
         Claimed::Ours => Ok(Turn::Answer(first(app, call, request, next).await)),
         Claimed::Answered { status, answer } => Ok(Turn::Answer(again(status, answer))),
@@ -97,8 +97,8 @@ async fn turn(app: App, call: Call, request: Request, next: Next) -> Result<Turn
 
 /// Until somebody else's answer is there, or will not be.
 async fn wait(app: &App, call: &Call) -> Result<(), ApiError> {
-    for _ in 0..LOOKS {
-        tokio::time::sleep(LOOK).await;
+    for _ in 0..MAX_POLLS {
+        tokio::time::sleep(POLL_INTERVAL).await;
         let sought = call.clone();
         match app.store.read(move |tx| idempotency::find(tx, &sought)).await? {
             Some(Claimed::Underway) => {}

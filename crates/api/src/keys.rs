@@ -18,7 +18,7 @@ use tracing::warn;
 /// Older than this and it is read again, while the caller goes on with what is known.
 const KEY_CACHE_TTL: Duration = Duration::from_secs(2);
 /// Older than this and the caller waits.
-const TRUSTED: Duration = Duration::from_secs(5);
+const KEY_TTL: Duration = Duration::from_secs(5);
 /// Of keys, and of texts that are none.
 const MAX_CACHED_KEYS: usize = 10_000;
 
@@ -56,7 +56,7 @@ impl Keys {
         let (hash, now) = (KeyHash::of(text), Instant::now());
         let age = |read_at: Instant| now.saturating_duration_since(read_at);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = known.get_mut(&hash).filter(|entry| age(entry.read_at) <= TRUSTED) {
+        if let Some(entry) = known.get_mut(&hash).filter(|entry| age(entry.read_at) <= KEY_TTL) {
             if age(entry.read_at) > KEY_CACHE_TTL && !entry.being_read {
                 entry.being_read = true;
                 tokio::spawn(self.clone().read_again(hash));
@@ -121,7 +121,7 @@ fn make_room<V>(memory: &mut HashMap<KeyHash, V>, read_at: impl Fn(&V) -> Instan
     if memory.len() < MAX_CACHED_KEYS {
         return;
     }
-    memory.retain(|_, entry| read_at(entry).elapsed() <= TRUSTED);
+    memory.retain(|_, entry| read_at(entry).elapsed() <= KEY_TTL);
     if memory.len() >= MAX_CACHED_KEYS {
         let any = memory.keys().next().copied();
         any.map(|hash| memory.remove(&hash));

@@ -14,16 +14,16 @@ use tokio::sync::watch;
 use crate::rpc::Head;
 
 /// Block hashes kept: enough to recognise an endpoint that lags by as much as we would still use.
-const REMEMBERED: usize = 128;
+const MAX_REMEMBERED: usize = 128;
 
 /// Blocks by which one endpoint may be ahead of all others and still be followed.
 const MAX_BLOCKS_AHEAD: u64 = 8;
 
 /// An endpoint whose head has not risen for this long stands still: the others are not measured by it.
-const STANDSTILL: Duration = Duration::from_secs(10);
+const STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time for which an endpoint that led us onto blocks which most others replaced is followed after them.
-const DISTRUST: Duration = Duration::from_secs(60);
+const DISTRUST_TIME: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum How {
@@ -136,7 +136,7 @@ impl History {
     /// The height of the other endpoints, of which one alone must not be far ahead. None if all of them are down or
     /// stand still.
     fn height_of_others(&self, endpoint: usize, now: Instant) -> Option<u64> {
-        let moves = |claim: &&Claim| now.saturating_duration_since(claim.since) < STANDSTILL;
+        let moves = |claim: &&Claim| now.saturating_duration_since(claim.since) < STALL_TIMEOUT;
         let others = self.claims.iter().filter(|(other, _)| **other != endpoint).map(|(_, claim)| claim);
         others.filter(moves).map(|claim| claim.number).max()
     }
@@ -146,7 +146,7 @@ impl History {
     }
 
     fn is_distrusted(&self, endpoint: usize, now: Instant) -> bool {
-        self.distrusted.get(&endpoint).is_some_and(|since| now.saturating_duration_since(*since) < DISTRUST)
+        self.distrusted.get(&endpoint).is_some_and(|since| now.saturating_duration_since(*since) < DISTRUST_TIME)
     }
 
     /// True if the head replaces the newest one.
@@ -194,7 +194,7 @@ impl History {
         if !self.known.contains(&hash) {
             self.known.push_back(hash);
         }
-        while self.known.len() > REMEMBERED {
+        while self.known.len() > MAX_REMEMBERED {
             self.known.pop_front();
         }
     }
@@ -310,7 +310,7 @@ mod tests {
         let feed = feed();
         feed.offer(0, head(9, 9), How::Pushed);
         feed.offer(1, head(9, 9), How::Pushed);
-        let later = Instant::now() + STANDSTILL;
+        let later = Instant::now() + STALL_TIMEOUT;
         assert!(feed.history().is_far_ahead(0, 100, Instant::now()));
         assert!(!feed.history().is_far_ahead(0, 100, later));
         feed.lost(1);

@@ -21,7 +21,7 @@ use crate::trail::{Growth, Trail};
 use crate::watchlist::{Dex, Watchlist};
 
 /// The interval of the search for new pools.
-const DISCOVERY: Duration = Duration::from_secs(600);
+const DISCOVERY_INTERVAL: Duration = Duration::from_secs(600);
 
 /// The pause after a read that failed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -208,7 +208,7 @@ impl Mirror {
         let now = Instant::now();
         match done {
             Done::Discovered(Ok(keys)) => {
-                (self.reading, self.discovered, self.discover_after) = (false, true, now + DISCOVERY);
+                (self.reading, self.discovered, self.discover_after) = (false, true, now + DISCOVERY_INTERVAL);
                 for key in keys.into_iter().filter(|key| !self.dropped.contains(&key.address)) {
                     self.entries.entry(key.address).or_insert(Entry { key, known: None, load_after: now });
                 }

@@ -17,7 +17,7 @@ use super::cache::Cache;
 use crate::handle::ChainHandle;
 
 /// Age at which code is read again: it rarely appears at an address, and hardly ever disappears.
-const STANDS: Duration = Duration::from_secs(86_400);
+const CODE_TTL: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug, Default)]
 pub struct RecipientCode {
@@ -70,7 +70,7 @@ impl RecipientCode {
     }
 
     fn is_fresh(&self, key: (ChainId, Address)) -> bool {
-        self.contracts.get(&key).is_some_and(|(_, at)| at.elapsed() < STANDS)
+        self.contracts.get(&key).is_some_and(|(_, at)| at.elapsed() < CODE_TTL)
     }
 }
 

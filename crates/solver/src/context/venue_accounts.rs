@@ -15,7 +15,7 @@ use super::cache::Cache;
 use crate::handle::venue::VenueChain;
 
 /// Age at which an account is read again. It never disappears.
-const STANDS: Duration = Duration::from_secs(3_600);
+const ACCOUNT_TTL: Duration = Duration::from_secs(3_600);
 /// The same for one that does not exist: it may be opened.
 const MISSING_FOR: Duration = Duration::from_secs(60);
 
@@ -28,7 +28,7 @@ impl VenueAccounts {
     /// The wallet of an account: `Some(None)` where there is no such account, None where that is not known.
     pub fn known(&self, index: AccountIndex) -> Option<Option<Address>> {
         let (wallet, at) = self.wallets.get(&index)?;
-        let fresh = if wallet.is_some() { STANDS } else { MISSING_FOR };
+        let fresh = if wallet.is_some() { ACCOUNT_TTL } else { MISSING_FOR };
         (at.elapsed() < fresh).then_some(wallet)
     }
 

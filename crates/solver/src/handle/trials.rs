@@ -13,7 +13,7 @@ use evm::Attempt;
 use tokio::sync::Notify;
 
 /// Time for which a verdict stands.
-const STANDS: Duration = Duration::from_secs(30);
+const VERDICT_TTL: Duration = Duration::from_secs(30);
 /// Trials kept at a time. A fill beyond them waits.
 const MAX_TRIALS: usize = 1_024;
 /// Trials without an answer after which a fill is made untried: a node that cannot try must not keep money back.
@@ -51,7 +51,7 @@ impl Trials {
     /// The verdict on an order's fill. None while it is being tried.
     pub fn verdict(&self, order: OrderId, attempt: impl FnOnce() -> Attempt) -> Option<Verdict> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(trial) = open.get_mut(&order).filter(|trial| trial.asked.elapsed() < STANDS) {
+        if let Some(trial) = open.get_mut(&order).filter(|trial| trial.asked.elapsed() < VERDICT_TTL) {
             trial.unread = false;
             if trial.unanswered >= MAX_UNANSWERED {
                 return Some(Verdict::Passes);
@@ -62,7 +62,7 @@ impl Trials {
             return trial.verdict.clone();
         }
         if open.len() >= MAX_TRIALS {
-            open.retain(|_, trial| trial.asked.elapsed() < STANDS);
+            open.retain(|_, trial| trial.asked.elapsed() < VERDICT_TTL);
         }
         if open.len() < MAX_TRIALS {
             let asked = Instant::now();
@@ -89,7 +89,7 @@ impl Trials {
     /// it: then the fill is found a moment later.
     pub fn has_unread(&self) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.values().any(|trial| trial.unread && trial.asked.elapsed() < STANDS)
+        open.values().any(|trial| trial.unread && trial.asked.elapsed() < VERDICT_TTL)
     }
 
     /// Notes the verdict of a trial; none if no node answered.

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 /// Pending hints of one chain. One more is dropped.
 const MAX_HINTS: usize = 1_024;
 /// Hashes remembered, so that a repeated hint costs nothing. At this number all are forgotten.
-const REMEMBERED: usize = 8_192;
+const MAX_REMEMBERED: usize = 8_192;
 /// Transactions looked up in one round.
 const HINTS_PER_ROUND: usize = 16;
 /// Lookups of a transaction that no node knows yet, and the time between them.
@@ -46,7 +46,7 @@ impl TxHints {
             counter!("causeway_hints_dropped_total").increment(1);
             return false;
         }
-        if waiting.seen.len() >= REMEMBERED {
+        if waiting.seen.len() >= MAX_REMEMBERED {
             waiting.seen.clear();
         }
         if !waiting.seen.insert(tx) {

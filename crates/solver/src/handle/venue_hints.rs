@@ -11,7 +11,7 @@ use venue::Digest;
 /// Pending hints. One more takes the place of the one that was looked up most often.
 const MAX_HINTS: usize = 256;
 /// Hashes remembered, so that a repeated hint costs nothing. At this number all are forgotten.
-const REMEMBERED: usize = 4_096;
+const MAX_REMEMBERED: usize = 4_096;
 /// Lookups of a transfer, each after twice the time of the one before: the last is hours after the hint.
 const TRIES: u32 = 12;
 /// Time after which a row in dispute is read again for the first time; twice as long after each, up to the longest. The
@@ -54,7 +54,7 @@ impl VenueHints {
     /// Queues a hint without waiting. The list of transfers usually has it before it is looked up.
     pub(crate) fn note(&self, hash: Digest, now: Instant, pause: Duration) {
         let mut waiting = lock(&self.waiting);
-        if waiting.seen.len() >= REMEMBERED {
+        if waiting.seen.len() >= MAX_REMEMBERED {
             waiting.seen.clear();
         }
         if !waiting.seen.insert(hash) {

@@ -21,7 +21,7 @@ use crate::StoreError;
 /// A server that does not answer is abandoned after this, unless the URL says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A peer that vanished without closing is noticed after this.
-const SILENCE: Duration = Duration::from_secs(15);
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Clone)]
 pub(crate) struct Route {
@@ -33,7 +33,7 @@ impl Route {
     pub(crate) fn new(url: &PostgresUrl) -> Result<Self, StoreError> {
         let (mut config, roots) = parse(url)?;
         config.application_name("causeway");
-        config.keepalives_idle(SILENCE).tcp_user_timeout(SILENCE);
+        config.keepalives_idle(SILENCE_TIMEOUT).tcp_user_timeout(SILENCE_TIMEOUT);
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
