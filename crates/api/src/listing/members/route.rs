@@ -1,4 +1,4 @@
-//! The way of a request's money: as it was quoted, and as it turned out.
+//! The route of a request's money: as it was quoted, and as it turned out.
 
 use domain::money::{Amount, OutOfRange, Ratio};
 use domain::quote::{Bound, Swap};

@@ -1,4 +1,4 @@
-//! The amounts and the way of a request, as v2 shows them.
+//! The amounts and the route of a request, as v2 shows them.
 
 use domain::catalog::Currency;
 use domain::money::OutOfRange;

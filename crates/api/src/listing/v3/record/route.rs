@@ -1,4 +1,4 @@
-//! The way of a request's money, as v3 shows it.
+//! The route of a request's money, as v3 shows it.
 
 use domain::money::OutOfRange;
 use serde::Serialize;
