@@ -22,8 +22,6 @@ use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
-/// Depth to which a fork is searched for: a deeper one stops the chain.
-pub const KEPT_BLOCKS: u64 = 512;
 /// Block hashes fetched when a chain is new to the database, so that a reorg right after the start finds its fork.
 const KEPT_AT_START: u64 = 64;
 /// Doubtful blocks kept. Deposits in those beyond are left to the rescan.
@@ -365,5 +363,5 @@ async fn apply(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, agreed: &AgreedB
 
 /// Number of blocks kept. The last final block is always among them: its time is needed.
 fn blocks_kept(handle: &ChainHandle) -> u64 {
-    KEPT_BLOCKS.max(handle.settings.finality.saturating_add(1))
+    forks::KEPT_BLOCKS.max(handle.settings.finality.saturating_add(1))
 }

@@ -13,12 +13,13 @@ use store::payments::{PaymentRow, Subject};
 use store::{Tx, blocks, deposits, payments, records, requests, same_chain, sweeps, treasury_transfers};
 use tracing::warn;
 
-use crate::chain::follow::KEPT_BLOCKS;
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::solver::Solver;
 
+/// Depth to which a fork is searched for: a deeper one stops the chain.
+pub(super) const KEPT_BLOCKS: u64 = 512;
 /// Rows undone in one unit.
 const ROWS_PER_COMMIT: i64 = 64;
 
