@@ -130,7 +130,9 @@ impl Executions {
         let gas = simulate(handle, &wish, relayer, quoted.as_ref(), &solver.market).await?;
         let now = solver.now();
         let id = quoted.as_ref().map_or_else(|| RequestId::new(now, random), |request| request.id);
-        let relay = Relay { charged: payer.is_some(), ..relay_of(&wish, id, relayer, gas, quoted.as_ref(), now)? };
+        // By the chain's clock, which also says when its time is over.
+        let deadline = solver.context().chain_time(wish.chain).plus(VALIDITY);
+        let relay = Relay { charged: payer.is_some(), ..relay_of(&wish, id, relayer, gas, quoted.as_ref(), deadline)? };
         let opened = match quoted {
             Some(_) => None,
             None => Some(unquoted(&wish, id, gas, handle, solver)?),
@@ -252,7 +254,7 @@ fn relay_of(
     relayer: Address,
     gas: u64,
     quoted: Option<&Request>,
-    now: Timestamp,
+    deadline: Timestamp,
 ) -> Result<Relay, ExecuteError> {
     let authorizations = match wish.authorizations.is_empty() {
         true => Vec::new(),
@@ -270,7 +272,7 @@ fn relay_of(
         gas,
         key: Some(wish.key),
         charged: false,
-        deadline: now.plus(VALIDITY),
+        deadline,
     })
 }
 
