@@ -8,6 +8,7 @@ mod permit;
 mod program;
 mod quote;
 mod receiver;
+mod smart_account;
 mod wait;
 mod world;
 
@@ -16,5 +17,9 @@ pub use crate::permit::{permit_domain, sign_permit};
 pub use crate::program::Program;
 pub use crate::quote::ask;
 pub use crate::receiver::{Judged, Post, Receiver, judge};
+pub use crate::smart_account::{
+    BatchedCall, UserOperation, account_of, authorize, batch, first_operation, operation, raw_call, read_operation,
+    sign_operation, unsigned_batch,
+};
 pub use crate::wait::{WAIT_TIMEOUT, eventually, found};
 pub use crate::world::{Engine, Wallets, World, database};

@@ -1,12 +1,12 @@
 //! Raw calls of smart accounts, which a relayer sends: ERC-4337 behind the real entry point, and EIP-7702.
 
-use alloy::eips::eip7702::Authorization;
-use alloy::primitives::{Address, B256, Bytes, U256};
-use alloy::signers::SignerSync;
-use alloy::sol;
+use ::harness::{
+    BatchedCall, account_of, authorize, batch, first_operation, operation, raw_call, sign_operation, unsigned_batch,
+};
+use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result, ensure};
-use devnet::{Account, AccountAbstraction, Chain, Devnet, Fault};
+use devnet::{Account, AccountAbstraction, Devnet, Fault};
 use evm::calldata;
 use evm::contracts::Multicall3;
 use serde_json::{Value, json};
@@ -14,37 +14,8 @@ use serde_json::{Value, json};
 use super::{BASE, DOLLAR, OPTIMISM, accepted, balance_of, body, listed, quick, step, user_of};
 use crate::audit::agrees;
 use crate::fast_fill::{Integrator, integrator};
-use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id, transactions};
+use crate::harness::{Engine, Harness, amount, ask, eventually, new_account, request_id};
 use crate::lying_nodes;
-
-/// Receives the fees of operations, which are zero.
-const BENEFICIARY: Address = Address::repeat_byte(0xbe);
-
-sol! {
-    struct UserOperation {
-        address sender;
-        uint256 nonce;
-        bytes initCode;
-        bytes callData;
-        bytes32 accountGasLimits;
-        uint256 preVerificationGas;
-        bytes32 gasFees;
-        bytes paymasterAndData;
-        bytes signature;
-    }
-
-    struct BatchedCall {
-        address target;
-        uint256 value;
-        bytes data;
-    }
-
-    function handleOps(UserOperation[] ops, address beneficiary) external;
-    function getUserOpHash(UserOperation op) external view returns (bytes32);
-    function createAccount(address owner, uint256 salt) external returns (address);
-    function getAddress(address owner, uint256 salt) external view returns (address);
-    function executeBatch(BatchedCall[] calls) external;
-}
 
 /// Posts a raw call with a key.
 async fn execute(
@@ -55,11 +26,7 @@ async fn execute(
     data: Bytes,
     more: Value,
 ) -> Result<(u16, Value)> {
-    let mut body = json!({
-        "executionKind": "rawCalls",
-        "data": { "chainId": chain, "to": to, "data": data, "value": "0" },
-        "executionOptions": { "referrer": "test", "subsidizeFees": false },
-    });
+    let mut body = raw_call(chain, to, &data);
     for (name, value) in more.as_object().into_iter().flatten() {
         match name.as_str() {
             "authorizationList" => body["data"][name] = value.clone(),
@@ -68,35 +35,6 @@ async fn execute(
         }
     }
     by.post(harness, "/execute", &body).await
-}
-
-/// The calls of a quote's steps, for a smart account to make in one batch.
-fn batch(quote: &Value) -> Result<Vec<BatchedCall>> {
-    let calls = transactions(quote)?.into_iter();
-    Ok(calls.map(|call| BatchedCall { target: call.to, value: call.value, data: call.data }).collect())
-}
-
-/// An operation of an account, without its signature. Its fees are zero: the relayer pays for the gas.
-fn operation(sender: Address, nonce: u64, calls: Vec<BatchedCall>) -> UserOperation {
-    let limits: U256 = (U256::from(150_000u64) << 128usize) | U256::from(300_000u64);
-    UserOperation {
-        sender,
-        nonce: U256::from(nonce),
-        initCode: Bytes::new(),
-        callData: executeBatchCall { calls }.abi_encode().into(),
-        accountGasLimits: limits.into(),
-        preVerificationGas: U256::ZERO,
-        gasFees: B256::ZERO,
-        paymasterAndData: Bytes::new(),
-        signature: Bytes::new(),
-    }
-}
-
-/// The call of the entry point that brings an operation, signed by this key.
-async fn signed(chain: &Chain, entry: Address, mut op: UserOperation, by: &Account) -> Result<Bytes> {
-    let hash = chain.read(entry, &getUserOpHashCall { op: op.clone() }).await?;
-    op.signature = Bytes::copy_from_slice(&by.signer().sign_hash_sync(&hash)?.as_bytes());
-    Ok(handleOpsCall { ops: vec![op], beneficiary: BENEFICIARY }.abi_encode().into())
 }
 
 /// A call that the service does not relay, because it fails.
@@ -115,11 +53,8 @@ async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
     let (base, optimism) = (harness.chain("base"), harness.chain("optimism"));
     let (usdc, helper, owner) = (base.token("USDC").address, base.fresh_user().await?, new_account());
     let contracts = AccountAbstraction::deploy(base, &helper).await?;
-    let create = createAccountCall { owner: owner.address, salt: U256::from(7) };
-    let (owner_address, salt) = (owner.address, U256::from(7));
-    let account = base.read(contracts.account_factory, &getAddressCall { owner: owner_address, salt }).await?;
-    // The first operation brings the account into being.
-    let creation: Bytes = [contracts.account_factory.as_slice(), &create.abi_encode()].concat().into();
+    let salt = U256::from(7);
+    let account = account_of(base, &contracts, owner.address, salt).await?;
     base.set_token_balance(usdc, account, U256::from(50 * DOLLAR)).await?;
     let recipient = new_account().address;
     let mut asked =
@@ -127,27 +62,22 @@ async fn an_operation_of_a_smart_account_deposits() -> Result<()> {
     asked["originGasOverhead"] = json!(900_000);
     let quote = harness.quote(&asked).await?;
     let id = request_id(&quote);
-    // It takes more to bring the account into being than to check a signature.
-    let limits: U256 = (U256::from(600_000u64) << 128usize) | U256::from(300_000u64);
-    let operation = |calls: Vec<BatchedCall>| UserOperation {
-        initCode: creation.clone(),
-        accountGasLimits: limits.into(),
-        ..operation(account, 0, calls)
-    };
+    // The first operation brings the account into being.
+    let operation = |calls: Vec<BatchedCall>| first_operation(account, &contracts, (owner.address, salt), calls);
     let entry = contracts.entry_point;
-    let good = signed(base, entry, operation(batch(&quote)?), &owner).await?;
+    let good = sign_operation(base, entry, operation(batch(&quote)?), &owner).await?;
     let request = json!({ "requestId": id });
     // Not signed by the owner; no deposit in it; an operation that fails inside a bundle that does not.
-    let forged = signed(base, entry, operation(batch(&quote)?), &new_account()).await?;
+    let forged = sign_operation(base, entry, operation(batch(&quote)?), &new_account()).await?;
     let answer = reverts(&harness, &by, entry, forged, request.clone()).await?;
     ensure!(answer["error"] == answer["message"] && answer["details"]["revert"].is_string(), "{answer}");
     let other = vec![BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::ONE) }];
-    let other = signed(base, entry, operation(other), &owner).await?;
+    let other = sign_operation(base, entry, operation(other), &owner).await?;
     let (status, answer) = execute(&harness, &by, BASE, entry, other, request.clone()).await?;
     ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
     let mut failing = batch(&quote)?;
     failing.push(BatchedCall { target: usdc, value: U256::ZERO, data: calldata::transfer(recipient, U256::MAX) });
-    let failing = signed(base, entry, operation(failing), &owner).await?;
+    let failing = sign_operation(base, entry, operation(failing), &owner).await?;
     reverts(&harness, &by, entry, failing, request.clone()).await?;
     // Our own contracts, and value, are not for callers.
     let (status, answer) = execute(&harness, &by, BASE, harness.depository, good.clone(), request.clone()).await?;
@@ -172,13 +102,6 @@ fn calls(calls: Vec<BatchedCall>) -> Bytes {
     Multicall3::aggregate3Call { calls: calls.into_iter().map(call).collect() }.abi_encode().into()
 }
 
-/// A list with the authorization of such code.
-fn authorized(user: &Account, code: Address) -> Result<Value> {
-    let authorization = Authorization { chain_id: U256::from(BASE), address: code, nonce: 0 };
-    let signature = user.signer().sign_hash_sync(&authorization.signature_hash())?;
-    Ok(json!([authorization.into_signed(signature)]))
-}
-
 /// No node takes a call, whoever's doing that is: it ends at once and at its caller's cost, and the permit behind it in the
 /// same lane is mined.
 #[tokio::test]
@@ -200,7 +123,7 @@ async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
     let quote = harness.quote(&body(&harness, other.address, recipient, "USDC", 20)).await?;
     let transfer = calldata::transfer(friend, U256::from(DOLLAR));
     let data = calls(vec![BatchedCall { target: usdc, value: U256::ZERO, data: transfer }]);
-    let list = authorized(&user, base.contracts.multicall3)?;
+    let list = authorize(&user, BASE, base.contracts.multicall3)?;
     let before = balance_of(&harness, &by).await?;
     for node in &nodes {
         node.faults.set(Fault { reject_set_code: true, ..Fault::default() });
@@ -243,15 +166,15 @@ async fn a_call_of_a_smart_account_is_relayed() -> Result<()> {
     asked["originGasOverhead"] = json!("300000");
     let quote = harness.quote(&asked).await?;
     let id = request_id(&quote);
-    let list = authorized(&user, contracts.delegate)?;
+    let list = authorize(&user, BASE, contracts.delegate)?;
     let more = json!({ "requestId": id, "authorizationList": list });
-    let good = signed(base, entry, operation(user.address, 0, batch(&quote)?), &user).await?;
+    let good = sign_operation(base, entry, operation(user.address, 0, batch(&quote)?), &user).await?;
     // Without its authorization the account has no code.
     reverts(&harness, &by, entry, good.clone(), json!({ "requestId": id })).await?;
     // With it the code obeys the account alone: neither a stranger's signature nor a caller without one.
-    let forged = signed(base, entry, operation(user.address, 0, batch(&quote)?), &new_account()).await?;
+    let forged = sign_operation(base, entry, operation(user.address, 0, batch(&quote)?), &new_account()).await?;
     reverts(&harness, &by, entry, forged, more.clone()).await?;
-    let unsigned: Bytes = executeBatchCall { calls: batch(&quote)? }.abi_encode().into();
+    let unsigned = unsigned_batch(batch(&quote)?);
     reverts(&harness, &by, user.address, unsigned, more.clone()).await?;
     ensure!(harness.status(id).await?["status"] == "waiting");
     let (status, answer) = execute(&harness, &by, BASE, entry, good.clone(), more).await?;
@@ -276,9 +199,9 @@ async fn relayed_without_a_quote(harness: &Harness, by: &Integrator, entry: Addr
     let transfer = calldata::transfer(friend, U256::from(DOLLAR));
     let transfer = || vec![BatchedCall { target: usdc, value: U256::ZERO, data: transfer.clone() }];
     let stranger = new_account();
-    let forged = signed(base, entry, operation(user.address, 1, transfer()), &stranger).await?;
+    let forged = sign_operation(base, entry, operation(user.address, 1, transfer()), &stranger).await?;
     reverts(harness, by, entry, forged, json!({ "subsidizeFees": true })).await?;
-    let data = signed(base, entry, operation(user.address, 1, transfer()), user).await?;
+    let data = sign_operation(base, entry, operation(user.address, 1, transfer()), user).await?;
     let (status, answer) = execute(harness, by, BASE, entry, data.clone(), json!({})).await?;
     ensure!(status == 400 && answer["errorCode"] == "INVALID_PARAMETERS", "{answer}");
     let before = balance_of(harness, by).await?;
