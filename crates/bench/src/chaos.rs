@@ -8,6 +8,7 @@
 mod addresses;
 mod adversary;
 mod api;
+mod calls;
 mod ends;
 mod faults;
 mod hooks;
@@ -238,8 +239,9 @@ impl<'a> Chaos<'a> {
         progress.say("Comparing the webhooks with what happened");
         let hooks = self.hooks.settle(&traffic, &transfers, &self.integrator.key, &mut wrong).await?;
         let mut report = Report::new(&counts, &transfers, tally, wrong);
-        let permits = traffic.permits().iter().filter(|permit| permit.taken).count();
-        report = Report { ahead: traffic.ahead(), permits, gains, hooks, ..report };
+        let taken = |raw: bool| traffic.permits().iter().filter(|it| it.taken && it.raw_call == raw).count();
+        let (permits, calls) = (taken(false), taken(true));
+        report = Report { ahead: traffic.ahead(), permits, calls, gains, hooks, ..report };
         report.wrong.extend(venue::never_restarted(time, report.venue_restarts));
         let ended = served.terminate().await?;
         if !ended.success() {
@@ -266,7 +268,8 @@ impl<'a> Chaos<'a> {
         };
         tokio::time::timeout(SERVE_TIMEOUT, funded).await.context("the integrators' balances are not credited")?;
         self.hooks.listen(&self.api, &self.integrator.key).await?;
-        let (users, followed) = richer::parties(transfers, &self.adversary, &self.integrator, (self.devnet, books));
+        let (users, followed) =
+            richer::parties((traffic, transfers), &self.adversary, &self.integrator, (self.devnet, books));
         let blocks: Vec<u64> = books.ledgers.iter().map(|ledger| ledger.up_to).collect();
         let world = (&self.devnet.chains[..], &self.api, market);
         let record = Record::new(world, &blocks, users, followed).await?;

@@ -18,8 +18,8 @@ pub use crate::program::Program;
 pub use crate::quote::ask;
 pub use crate::receiver::{Judged, Post, Receiver, judge};
 pub use crate::smart_account::{
-    BatchedCall, UserOperation, account_of, authorize, batch, first_operation, operation, raw_call, read_operation,
-    sign_operation, unsigned_batch,
+    BatchedCall, UserOperation, account_of, authorize, batch, first_operation, handle_operation, operation, raw_call,
+    read_operation, sign_operation, unsigned_batch,
 };
 pub use crate::wait::{WAIT_TIMEOUT, eventually, found};
 pub use crate::world::{Engine, Wallets, World, database};

@@ -102,7 +102,12 @@ pub fn first_operation(
 pub async fn sign_operation(chain: &Chain, entry: Address, mut op: UserOperation, by: &Account) -> Result<Bytes> {
     let hash = chain.read(entry, &getUserOpHashCall { op: op.clone() }).await?;
     op.signature = Bytes::copy_from_slice(&by.signer().sign_hash_sync(&hash)?.as_bytes());
-    Ok(handleOpsCall { ops: vec![op], beneficiary: BENEFICIARY }.abi_encode().into())
+    Ok(handle_operation(op))
+}
+
+/// The call of the entry point that brings an operation as it is.
+pub fn handle_operation(op: UserOperation) -> Bytes {
+    handleOpsCall { ops: vec![op], beneficiary: BENEFICIARY }.abi_encode().into()
 }
 
 /// The sender and the batch of the operation in a call of the entry point. None for any other call.

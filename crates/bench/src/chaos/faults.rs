@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::permits::request_of;
+use super::calls::relay_of;
 use super::traffic::Traffic;
 
 /// The deepest reorg: below the finality depth.
@@ -219,7 +219,7 @@ struct Tx {
 struct Reorged {
     /// The transactions that are in none of the new blocks.
     dropped: Vec<B256>,
-    /// Requests whose relay had succeeded in one of the old blocks, wherever it is now.
+    /// Ids of relays that had succeeded in one of the old blocks, wherever they are now.
     relays: Vec<B256>,
 }
 
@@ -259,16 +259,16 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Reorged>
     Ok(Reorged { dropped, relays })
 }
 
-/// The requests whose relay is among the transactions of some blocks, and has succeeded.
+/// The ids of relays that are among the transactions of some blocks, and have succeeded.
 async fn relays(chain: &Chain, among: &[(u64, Tx)]) -> Result<Vec<B256>> {
-    let mut requests = Vec::new();
-    for (tx, request) in among.iter().filter_map(|(_, tx)| Some((tx, request_of(&tx.input)?))) {
+    let mut ids = Vec::new();
+    for (tx, id) in among.iter().filter_map(|(_, tx)| Some((tx, relay_of(&tx.input)?))) {
         let receipt: Value = chain.rpc("eth_getTransactionReceipt", [tx.hash]).await?;
         if receipt["status"] == "0x1" {
-            requests.push(request);
+            ids.push(id);
         }
     }
-    Ok(requests)
+    Ok(ids)
 }
 
 /// True if the service serves every chain.

@@ -1,6 +1,6 @@
 //! The verdict on gasless deposits, from the transactions of our relayers.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, B256, U64, U256};
 use anyhow::{Context, Result};
@@ -8,8 +8,10 @@ use devnet::Devnet;
 use serde_json::{Value, json};
 
 use super::api::Api;
+use super::calls::relay_of;
 use super::ledger::{Ledger, Payment};
-use super::permits::{Permitted, request_of};
+use super::permits::Permitted;
+use super::plan::Kind;
 use super::traffic::currency;
 use super::verdict::{Tally, return_key};
 
@@ -22,8 +24,10 @@ pub(crate) struct Relayed {
     pub chain: usize,
     pub tx: B256,
     pub to: Address,
-    /// None for one that submits no permit.
-    pub request: Option<B256>,
+    /// The id that it carries. None for one that submits neither a permit nor a raw call.
+    pub id: Option<B256>,
+    /// It does nothing but use up the nonce of a relay that was given up.
+    pub gives_up: bool,
     pub success: bool,
     /// Tokens that it brought into the depository.
     pub brought: Vec<(Address, U256)>,
@@ -36,21 +40,22 @@ impl Relayed {
             chain,
             tx: payment.hash,
             to: payment.to,
-            request: request_of(&payment.input),
+            id: relay_of(&payment.input),
+            gives_up: payment.to == payment.from && payment.input.is_empty() && payment.value.is_zero(),
             success: payment.success,
             brought: brought.map(|it| (it.token, it.amount)).collect(),
         }
     }
 }
 
-/// The verdict on permits.
+/// The verdict on permits and raw calls.
 #[derive(Debug)]
 pub(crate) struct Permits<'a> {
     pub devnet: &'a Devnet,
     pub api: &'a Api,
     pub ledgers: &'a [Ledger],
     pub relayed: Vec<Relayed>,
-    /// Requests whose relay had succeeded in a block that a reorg replaced.
+    /// Ids of relays that had succeeded in a block that a reorg replaced.
     pub reorged: BTreeSet<B256>,
 }
 
@@ -63,27 +68,46 @@ struct Ends {
 }
 
 impl Permits<'_> {
-    fn landed(&self, request: B256) -> impl Iterator<Item = &Relayed> {
-        self.relayed.iter().filter(move |relay| relay.request == Some(request) && relay.success)
+    fn landed(&self, id: B256) -> impl Iterator<Item = &Relayed> {
+        self.relayed.iter().filter(move |relay| relay.id == Some(id) && relay.success)
     }
 
     /// True if a reorg took the deposit away and its user did something else with the tokens: the risk of paying before
     /// finality.
     pub(crate) fn is_lost(&self, permit: &Permitted) -> Result<bool> {
-        let request = permit.request()?;
-        Ok(self.reorged.contains(&request) && self.landed(request).next().is_none())
+        let id = permit.relay()?;
+        Ok(self.reorged.contains(&id) && self.landed(id).next().is_none())
     }
 
-    /// A permit is relayed once at most, and what it brought has exactly one end. One that brought nothing took nothing.
+    /// Relays were given up for raw calls that were taken and are not on their chain, and for nothing else. Some calls of
+    /// each kind that was tried have landed.
+    pub(crate) fn given_up(&self, calls: &[(Kind, Permitted)], wrong: &mut Vec<String>) -> Result<()> {
+        let (mut unlanded, mut by_kind) = (0, BTreeMap::<Kind, bool>::new());
+        for (kind, call) in calls {
+            let landed = self.landed(call.relay()?).next().is_some();
+            *by_kind.entry(*kind).or_default() |= landed;
+            unlanded += usize::from(!landed);
+        }
+        let given_up = self.relayed.iter().filter(|relay| relay.gives_up).count();
+        if given_up > unlanded {
+            wrong.push(format!("{given_up} relays were given up, and {unlanded} raw calls have not landed"));
+        }
+        let never = by_kind.into_iter().filter(|(_, landed)| !landed);
+        wrong.extend(never.map(|(kind, _)| format!("no raw call of {kind:?} has landed")));
+        Ok(())
+    }
+
+    /// A permit or a raw call is relayed once at most, and what it brought has exactly one end. One that brought nothing
+    /// took nothing.
     pub(crate) async fn judge(&self, permit: &Permitted, wrong: &mut Vec<String>, tally: &mut Tally) -> Result<()> {
         let mut say = |text: String| wrong.push(format!("{}: {text}", permit.label));
         let origin = &self.devnet.chains[permit.chain];
-        let (request, paid_in) = (permit.request()?, currency(origin, permit.from));
-        let times = self.relayed.iter().filter(|relay| relay.request == Some(request)).count();
+        let (id, paid_in) = (permit.relay()?, currency(origin, permit.from));
+        let times = self.relayed.iter().filter(|relay| relay.id == Some(id)).count();
         if times > 1 {
             say(format!("it was relayed {times} times"));
         }
-        let landed: Vec<&Relayed> = self.landed(request).collect();
+        let landed: Vec<&Relayed> = self.landed(id).collect();
         if landed.iter().any(|relay| relay.chain != permit.chain || relay.brought != [(paid_in, permit.amount)]) {
             say(format!("its relay brought something else than {} of {paid_in}", permit.amount));
         }
@@ -184,7 +208,8 @@ impl Permits<'_> {
                 say(format!("its permit was refused: {refusal}{}", if permit.taken { ", and taken" } else { "" }));
             }
         }
-        if permit.taken && !landed && !expired {
+        // A raw call that no node takes is given up, and has failed.
+        if permit.taken && !landed && !expired && !permit.raw_call {
             say("its permit was taken, and nothing came of it".to_owned());
         }
         Ok(())
@@ -196,6 +221,7 @@ impl Permits<'_> {
         let (_, answer) = self.api.get(&format!("/intents/status/v3?requestId={request}")).await?;
         let status = answer["status"].as_str().unwrap_or("missing");
         let expected: &[&str] = match (ends.fills.len(), ends.refunds.len()) {
+            (0, 0) if permit.raw_call && permit.taken => &["failure"],
             // A relay that is void has failed its request.
             (0, 0) => &["waiting", "failure"],
             (0, _) => &["refund"],

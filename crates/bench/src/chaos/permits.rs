@@ -6,6 +6,7 @@ use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
 use anyhow::{Context, Result};
 use devnet::{Account, Chain, Devnet};
+use domain::api_key::KeyText;
 use evm::calldata;
 use evm::contracts::ApprovalProxy;
 use evm::permits::PERMIT2;
@@ -26,7 +27,7 @@ const RETRY: Duration = Duration::from_millis(300);
 /// Refusals that may pass: a price of gas that is not known yet, and a node that could not try the transaction.
 const PASSING: [&str; 2] = ["CHAIN_DISABLED", "PERMIT_FAILED"];
 /// In cents: the tokens that a user begins with.
-const PLENTY: u64 = 100_000;
+pub(crate) const PLENTY: u64 = 100_000;
 const APPROVAL_GAS: u64 = 100_000;
 
 /// A quote's last step, signed.
@@ -63,22 +64,31 @@ impl Signed {
 
     /// Posts it again also after refusals that may pass, for a while.
     pub(crate) async fn post_until_taken(&self, api: &Api) -> Option<(u16, Value)> {
-        let until = Instant::now() + REFUSAL_TIMEOUT;
-        loop {
-            let answer = self.post(api).await;
-            let passes = match &answer {
-                None => true,
-                Some((code, body)) => *code != 200 && PASSING.contains(&body["errorCode"].as_str().unwrap_or_default()),
-            };
-            if !passes || Instant::now() > until {
-                return answer;
-            }
-            tokio::time::sleep(RETRY).await;
-        }
+        post_until_taken(api, (&self.path, None), &self.step["items"][0]["data"]["post"]["body"]).await
     }
 }
 
-/// A permit that was signed, and the service's answers to it.
+/// Posts a body, with a key if one is needed, again also after refusals that may pass, for a while.
+pub(crate) async fn post_until_taken(
+    api: &Api,
+    (path, key): (&str, Option<&KeyText>),
+    body: &Value,
+) -> Option<(u16, Value)> {
+    let until = Instant::now() + REFUSAL_TIMEOUT;
+    loop {
+        let answer = api.persist(path, key, body).await;
+        let passes = match &answer {
+            None => true,
+            Some((code, body)) => *code != 200 && PASSING.contains(&body["errorCode"].as_str().unwrap_or_default()),
+        };
+        if !passes || Instant::now() > until {
+            return answer;
+        }
+        tokio::time::sleep(RETRY).await;
+    }
+}
+
+/// A permit or a raw call that was signed, and the service's answers to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Permitted {
     /// Its name in messages.
@@ -95,13 +105,16 @@ pub(crate) struct Permitted {
     /// The user's tokens at the beginning. None for an adversary that moves them itself: its permit may fail.
     pub had: Option<U256>,
     pub deadline: u64,
+    /// A call of a smart account, and no permit.
+    pub raw_call: bool,
     /// The service has said that it sends it.
     pub taken: bool,
     pub refusals: Vec<String>,
 }
 
 impl Permitted {
-    pub(crate) fn of(transfer: &Transfer, order: Order, signed: &Signed, chain: &Chain) -> Self {
+    /// A user whose tokens are at this address has signed; it is good until the deadline.
+    pub(crate) fn of(transfer: &Transfer, order: Order, chain: &Chain, user: Address, deadline: u64) -> Self {
         Self {
             label: format!("transfer {} ({:?})", transfer.index, transfer.kind),
             order,
@@ -110,10 +123,11 @@ impl Permitted {
             from: transfer.from,
             to: transfer.to,
             amount: units(chain, transfer.from, transfer.size),
-            user: transfer.user.address,
+            user,
             recipient: transfer.recipient,
             had: Some(units(chain, transfer.from, PLENTY)),
-            deadline: signed.deadline(),
+            deadline,
+            raw_call: transfer.kind.is_raw_call(),
             taken: false,
             refusals: Vec::new(),
         }
@@ -123,6 +137,8 @@ impl Permitted {
     pub(crate) fn note(&mut self, answer: Option<(u16, Value)>) {
         match answer {
             Some((200, _)) => self.taken = true,
+            // A call has no answer of its own to a repetition: an earlier post of it was taken.
+            Some((409, _)) if self.raw_call => self.taken = true,
             Some((code, body)) => {
                 self.refusals.push(body["errorCode"].as_str().map_or_else(|| code.to_string(), str::to_owned));
             }
@@ -130,15 +146,16 @@ impl Permitted {
         }
     }
 
-    pub(crate) fn request(&self) -> Result<B256> {
-        Ok(self.order.request.parse()?)
+    /// The id that its relay carries: a permit's names the request, a raw call's deposit the order.
+    pub(crate) fn relay(&self) -> Result<B256> {
+        if self.raw_call { Ok(self.order.id) } else { Ok(self.order.request.parse()?) }
     }
 }
 
 /// Gives the users of permits their tokens and no native currency; those of Permit2 have approved it.
 pub(crate) async fn fund(devnet: &Devnet, sends: &Sends<'_>, transfers: &[Transfer]) -> Result<()> {
     let mut approvals = Vec::new();
-    for transfer in transfers.iter().filter(|transfer| transfer.kind.is_gasless()) {
+    for transfer in transfers.iter().filter(|transfer| transfer.kind.signs_permit()) {
         let (chain, user) = (&devnet.chains[transfer.origin], &transfer.user);
         let token = chain.token(transfer.from).address;
         chain.set_token_balance(token, user.address, units(chain, transfer.from, PLENTY)).await?;
@@ -219,6 +236,7 @@ mod tests {
             recipient: Address::ZERO,
             had: None,
             deadline: 0,
+            raw_call: false,
             taken: false,
             refusals: Vec::new(),
         };
@@ -227,6 +245,12 @@ mod tests {
         assert_eq!((permit.taken, &permit.refusals[..]), (false, &["INVALID_NONCE".to_owned()][..]));
         permit.note(Some((200, json!({ "message": "The transaction is being sent" }))));
         assert!(permit.taken);
-        assert_eq!(permit.request().unwrap(), B256::repeat_byte(7));
+        assert_eq!(permit.relay().unwrap(), B256::repeat_byte(7));
+        let mut call = Permitted { raw_call: true, taken: false, refusals: Vec::new(), ..permit };
+        call.note(Some((400, json!({ "errorCode": "EXECUTION_REVERTED" }))));
+        assert_eq!((call.taken, call.refusals.len()), (false, 1));
+        call.note(Some((409, json!({ "errorCode": "ALREADY_PROCESSING" }))));
+        assert_eq!((call.taken, call.refusals.len()), (true, 1));
+        assert_eq!(call.relay().unwrap(), B256::ZERO);
     }
 }

@@ -41,6 +41,10 @@ pub(crate) enum Kind {
     Authorization,
     /// Signs a permit of Permit2 for its USDT, which it approved when it still had native currency.
     Permit2,
+    /// Signs an operation of an ERC-4337 account that is created by it, and has it sent by `POST /execute`.
+    UserOperation,
+    /// The same with an account of its own key, which takes on its code by EIP-7702 in the very transaction.
+    DelegatedBatch,
 }
 
 impl Kind {
@@ -59,21 +63,33 @@ impl Kind {
         matches!(self, Self::OpenAddress | Self::StrictAddress)
     }
 
+    /// True if it signs typed data of its quote.
+    pub(crate) fn signs_permit(self) -> bool {
+        matches!(self, Self::Authorization | Self::Permit2)
+    }
+
+    /// True if it is a smart account, whose signed call an integrator posts.
+    pub(crate) fn is_raw_call(self) -> bool {
+        matches!(self, Self::UserOperation | Self::DelegatedBatch)
+    }
+
     /// True if it only signs, and one of our relayers brings its deposit.
     pub(crate) fn is_gasless(self) -> bool {
-        matches!(self, Self::Authorization | Self::Permit2)
+        self.signs_permit() || self.is_raw_call()
     }
 }
 
-/// The share of each kind: one in nine deposits into the venue, one in nine withdraws from it, one in six pays at an
-/// address, and one in seven signs for a gasless deposit.
-const MIX: [Kind; 28] = [
+/// The share of each kind: one in ten deposits into the venue, one in ten withdraws from it, one in six pays at an
+/// address, two in fifteen sign a permit, and one in fifteen is a smart account with a raw call.
+const MIX: [Kind; 30] = [
     Kind::Fill,
     Kind::VenueIn,
     Kind::Authorization,
+    Kind::UserOperation,
     Kind::Double,
     Kind::StrictAddress,
     Kind::Permit2,
+    Kind::DelegatedBatch,
     Kind::Sponsored,
     Kind::VenueOut,
     Kind::Short,
@@ -160,8 +176,8 @@ pub(crate) fn transfers(count: usize, chains: usize, time: Duration, rng: &Rng) 
         let to = if rng.once_in(4) { *rng.of(&SYMBOLS) } else { from };
         // The venue's own end is its USDC, and a permit's kind depends on its token.
         let (from, to) = match kind {
-            Kind::Authorization => ("USDC", to),
-            Kind::Permit2 => ("USDT", to),
+            Kind::Authorization | Kind::UserOperation => ("USDC", to),
+            Kind::Permit2 | Kind::DelegatedBatch => ("USDT", to),
             Kind::VenueIn => (from, "USDC"),
             Kind::VenueOut | Kind::VenueOdd => ("USDC", to),
             _ => (from, to),

@@ -36,6 +36,8 @@ pub(crate) struct Report {
     pub ahead: usize,
     /// Permits of users that were taken.
     pub permits: usize,
+    /// Raw calls of users that were taken.
+    pub calls: usize,
     #[serde(flatten)]
     pub tally: Tally,
     pub gains: Gains,
@@ -69,6 +71,7 @@ impl Report {
             venue_restarts: get(&counts.venue_restarts),
             ahead: 0,
             permits: 0,
+            calls: 0,
             tally,
             gains: Gains::default(),
             hooks: HookTally::default(),
@@ -108,12 +111,14 @@ impl Report {
             self.of(Kind::Ahead)
         );
         println!(
-            "{} into the venue, {} out of it, {} at deposit addresses; {} of {} permits taken",
+            "{} into the venue, {} out of it, {} at deposit addresses; {} of {} permits and {} of {} raw calls taken",
             self.of(Kind::VenueIn),
             self.of(Kind::VenueOut) + self.of(Kind::VenueOdd),
             self.of(Kind::OpenAddress) + self.of(Kind::StrictAddress),
             self.permits,
-            self.of(Kind::Authorization) + self.of(Kind::Permit2)
+            self.of(Kind::Authorization) + self.of(Kind::Permit2),
+            self.calls,
+            self.of(Kind::UserOperation) + self.of(Kind::DelegatedBatch)
         );
         let usd = |micros: i64| dollars(i128::from(micros));
         println!("the price of ether moved {} times", self.gains.price_moves);

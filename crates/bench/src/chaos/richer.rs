@@ -33,15 +33,17 @@ pub(crate) struct Gains {
     pub house: i64,
 }
 
-/// The accounts of one transfer.
-fn party(transfer: &Transfer) -> Party {
-    let accounts = vec![transfer.user.address, transfer.stranger.address, transfer.recipient];
+/// The accounts of one transfer. A smart account may have another address than its owner.
+fn party(transfer: &Transfer, traffic: &Traffic<'_>) -> Party {
+    let mut accounts = vec![transfer.user.address, transfer.stranger.address, transfer.recipient];
+    let smart = traffic.account(transfer.index).map(|account| account.address);
+    accounts.extend(smart.filter(|address| *address != transfer.user.address));
     Party { accounts, wallets: Vec::new() }
 }
 
 /// Users, and those who are followed: the adversary's attempts, the integrator and the service itself.
 pub(crate) fn parties(
-    transfers: &[Transfer],
+    (traffic, transfers): (&Traffic<'_>, &[Transfer]),
     adversary: &Adversary,
     integrator: &Integrator,
     (devnet, books): (&Devnet, &Books),
@@ -52,7 +54,7 @@ pub(crate) fn parties(
     let ours = books.wallets.iter().copied().chain([books.treasury]).chain(depositories);
     let house = Party { accounts: ours.collect(), wallets: Vec::new() };
     let attempts = adversary.attempts.iter().map(Attempt::party);
-    (transfers.iter().map(party).collect(), attempts.chain([integrator, house]).collect())
+    (transfers.iter().map(|transfer| party(transfer, traffic)).collect(), attempts.chain([integrator, house]).collect())
 }
 
 /// Everybody in a run.

@@ -29,7 +29,7 @@ struct Done {
     signed: BTreeMap<B256, Signed>,
     /// Transactions that a reorg dropped and their senders did not resend.
     abandoned: BTreeSet<B256>,
-    /// Requests whose relay had succeeded in a block that a reorg replaced.
+    /// Ids of relays that had succeeded in a block that a reorg replaced.
     relays_reorged: BTreeSet<B256>,
 }
 

@@ -1,5 +1,8 @@
 //! The users: they request quotes, sign, send, and resend transactions that a chain dropped.
 
+mod quote;
+mod signed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -15,7 +18,8 @@ use serde_json::{Value, json};
 
 use super::addresses::{Given, Sent, address, arrivals};
 use super::api::Api;
-use super::permits::{self, Permitted, Signed};
+use super::calls::{self, SmartAccount};
+use super::permits::{self, Permitted};
 use super::plan::{Kind, Odd, Transfer};
 use super::quoted::{Call, Order, order, steps};
 use super::sends::Sends;
@@ -59,7 +63,9 @@ struct Done {
     deposits: Vec<Deposit>,
     /// Deposit addresses.
     given: BTreeMap<usize, Given>,
-    /// Permits that were signed.
+    /// Accounts of those who have their calls relayed.
+    accounts: BTreeMap<usize, SmartAccount>,
+    /// Permits and raw calls that were signed.
     permits: BTreeMap<usize, Permitted>,
     /// When each user began to pay.
     paying: BTreeMap<usize, Instant>,
@@ -114,12 +120,22 @@ impl<'a> Traffic<'a> {
         self.done().given.get(&transfer).cloned()
     }
 
-    /// The permit of a transfer that has one.
+    /// The smart account of a transfer that has one.
+    pub(crate) fn account(&self, transfer: usize) -> Option<SmartAccount> {
+        self.done().accounts.get(&transfer).copied()
+    }
+
+    /// The contract that relayers call for smart accounts, if there are any.
+    pub(crate) fn entry_point(&self) -> Option<Address> {
+        self.done().accounts.values().next().map(SmartAccount::entry_point)
+    }
+
+    /// The permit or raw call of a transfer that has one.
     pub(crate) fn permit(&self, transfer: usize) -> Option<Permitted> {
         self.done().permits.get(&transfer).cloned()
     }
 
-    /// The permits of all transfers that have one.
+    /// The permits and raw calls of all transfers that have one.
     pub(crate) fn permits(&self) -> Vec<Permitted> {
         self.done().permits.values().cloned().collect()
     }
@@ -142,6 +158,8 @@ impl<'a> Traffic<'a> {
     /// Funds the users. It runs before any reorg, which would remove the funds.
     pub(crate) async fn fund(&self, transfers: &[Transfer]) -> Result<()> {
         permits::fund(self.devnet, self.sends, transfers).await?;
+        let accounts = calls::fund(self.devnet, transfers).await?;
+        self.done().accounts = accounts;
         for transfer in transfers.iter().filter(|transfer| !transfer.kind.is_gasless()) {
             if transfer.kind.uses_venue() {
                 self.venue.open(transfer.index, transfer.user)?;
@@ -237,25 +255,9 @@ impl<'a> Traffic<'a> {
             Kind::VenueOut | Kind::VenueOdd => self.withdraw(transfer, &quote).await,
             Kind::OpenAddress | Kind::StrictAddress => self.pay_at_address(transfer, &quote, &order).await,
             Kind::Authorization | Kind::Permit2 => self.sign_permit(transfer, &quote, order).await,
+            Kind::UserOperation | Kind::DelegatedBatch => self.sign_call(transfer, &quote, order).await,
             Kind::Orphan => Ok(()),
         }
-    }
-
-    /// Signs, and posts the signature until it is taken. Half of the users post it once more, a while later.
-    async fn sign_permit(&self, transfer: &Transfer, quote: &Value, order: Order) -> Result<()> {
-        self.done().paying.entry(transfer.index).or_insert_with(Instant::now);
-        let signed = Signed::new(quote, &transfer.user)?;
-        let permit = Permitted::of(transfer, order, &signed, &self.devnet.chains[transfer.origin]);
-        self.done().permits.insert(transfer.index, permit);
-        let mut answers = vec![signed.post_until_taken(self.api).await];
-        if transfer.coin {
-            tokio::time::sleep(Duration::from_millis(transfer.choice * 130)).await;
-            answers.push(signed.post_until_taken(self.api).await);
-        }
-        if let Some(permit) = self.done().permits.get_mut(&transfer.index) {
-            answers.into_iter().for_each(|answer| permit.note(answer));
-        }
-        Ok(())
     }
 
     /// Pays for a withdrawal on the venue, or nearly.
@@ -327,46 +329,6 @@ impl<'a> Traffic<'a> {
             (true, _) => U256::ONE,
             (false, _) => self.amount(transfer) / U256::from(4),
         }
-    }
-
-    async fn quote(&self, transfer: &Transfer, amount: U256) -> Value {
-        let (from, to) = (&self.devnet.chains[transfer.origin], &self.devnet.chains[transfer.destination]);
-        let mut body = json!({
-            "user": transfer.user.address, "recipient": transfer.recipient,
-            "originChainId": from.id, "originCurrency": currency(from, transfer.from),
-            "destinationChainId": to.id, "destinationCurrency": currency(to, transfer.to),
-            "amount": amount.to_string(), "tradeType": "EXACT_INPUT",
-        });
-        if let Ok(account) = self.venue.account(transfer.index) {
-            let (who, end) =
-                if transfer.kind.leaves_venue() { ("user", "origin") } else { ("recipient", "destination") };
-            body[who] = json!(account.index.to_string());
-            body[format!("{end}ChainId")] = json!(venue::CHAIN);
-            body[format!("{end}Currency")] = json!("0");
-        }
-        if transfer.kind.has_address() {
-            body["useDepositAddress"] = json!(true);
-            body["refundTo"] = json!(transfer.user.address);
-        }
-        if transfer.kind == Kind::StrictAddress {
-            body["strict"] = json!(true);
-        }
-        if transfer.kind.is_gasless() {
-            body["usePermit"] = json!(true);
-            body["permitExpiry"] = json!(permits::EXPIRY_SECS);
-        }
-        if transfer.kind == Kind::Forced {
-            body["referrer"] = json!("debug-force-refund");
-        }
-        if transfer.kind == Kind::Sponsored {
-            body["subsidizeFees"] = json!(true);
-            let stable = |symbol| ["USDC", "USDT"].contains(&symbol);
-            if transfer.coin && stable(transfer.from) && stable(transfer.to) {
-                body["fixedRate"] = json!("1:1");
-            }
-        }
-        // All are quoted with the key: it may force refunds, and its webhooks tell how each request ends.
-        self.api.quote(Some(&self.integrator.key), &body).await
     }
 
     async fn fill_ahead(&self, request: &str) {

@@ -81,7 +81,7 @@ impl Books {
         Ok(())
     }
 
-    /// The transactions of our relayers, for a verdict on permits.
+    /// The transactions of our relayers, for a verdict on permits and raw calls.
     pub(crate) fn permits<'a>(&'a self, traffic: &'a Traffic<'_>) -> Permits<'a> {
         let of_chain = |(chain, ledger): (usize, &Ledger)| {
             let depository = traffic.devnet.chains[chain].contracts.depository;
@@ -131,6 +131,9 @@ impl Books {
         for permit in adversary.permits() {
             permits.judge(&permit, &mut wrong, &mut tally).await?;
         }
+        let call = |transfer: &Transfer| Some((transfer.kind, traffic.permit(transfer.index)?));
+        let calls: Vec<_> = transfers.iter().filter(|it| it.kind.is_raw_call()).filter_map(call).collect();
+        permits.given_up(&calls, &mut wrong)?;
         self.venue(traffic, transfers, &booked, &mut wrong)?;
         let brought = self.brought(chains, adversary, &mut wrong).await?;
         adversary.robbed(traffic.devnet, &mut wrong).await?;
@@ -209,7 +212,7 @@ impl Books {
     }
 
     /// Every transaction of our wallets is for an order, for a deposit, a payout from a depository, or a sweep into one;
-    /// those of relayers submit permits that were signed.
+    /// those of relayers submit permits and raw calls that were signed.
     fn unknown(
         &self,
         traffic: &Traffic<'_>,
@@ -241,11 +244,12 @@ impl Books {
             }
         }
         let signed = traffic.permits().into_iter().chain(adversary.permits());
-        let signed: BTreeSet<B256> = signed.map(|permit| permit.request()).collect::<Result<_>>()?;
-        for relay in &permits.relayed {
+        let signed: BTreeSet<B256> = signed.map(|permit| permit.relay()).collect::<Result<_>>()?;
+        for relay in permits.relayed.iter().filter(|relay| !relay.gives_up) {
             let chain = &chains[relay.chain];
-            let is_signed = relay.request.is_some_and(|request| signed.contains(&request));
-            if !is_signed || relay.to != chain.contracts.approval_proxy {
+            let is_signed = relay.id.is_some_and(|id| signed.contains(&id));
+            let takes = [Some(chain.contracts.approval_proxy), traffic.entry_point()];
+            if !is_signed || !takes.contains(&Some(relay.to)) {
                 wrong.push(format!("{} on {} relays nothing that was signed", relay.tx, chain.name));
             }
         }

@@ -114,6 +114,7 @@ async fn sign(hands: &Hands<'_>) -> Result<Option<Signed>> {
         recipient: attempt.recipient.address,
         had: (!spends).then_some(U256::from(HAD)),
         deadline: signed.deadline(),
+        raw_call: false,
         taken: false,
         refusals: Vec::new(),
     });
@@ -269,7 +270,7 @@ pub(super) async fn copied_relay(hands: &Hands<'_>) -> Result<()> {
 
 /// The relayer and the calldata of the victim's relay, as the node shows its transactions on their way.
 async fn watch(hands: &Hands<'_>) -> Result<Option<(Address, Bytes)>> {
-    let Some(request) = hands.attempt.deeds().permit.as_ref().map(Permitted::request).transpose()? else {
+    let Some(request) = hands.attempt.deeds().permit.as_ref().map(Permitted::relay).transpose()? else {
         return Ok(None);
     };
     let until = Instant::now() + WATCH_TIMEOUT;
