@@ -1,5 +1,6 @@
 //! `GET /requests/{id}/trace`: what was decided for a request, by which rule, with which numbers, and what is awaited.
 
+use alloy_primitives::{Address, B256};
 use axum::Json;
 use axum::extract::State;
 use domain::api_key::ApiKeyId;
@@ -131,15 +132,19 @@ fn sponsorship(trace: &Trace, app: &App) -> Result<Option<Value>, OutOfRange> {
 
 impl TraceResponse {
     fn new(trace: Trace, catalog: &Catalog, fee_sponsorship: Option<Value>) -> Self {
-        let awaits = awaits(&trace, catalog);
+        let (awaits, names) = (awaits(&trace, catalog), &trace.names);
+        let hash = |tx: B256| names.get(&tx).cloned().unwrap_or_else(|| tx.to_string());
+        let account = |chain: ChainId, packed: Address| {
+            catalog.chain(chain).map_or_else(|| format!("{packed:#x}"), |chain| chain.account_text(packed))
+        };
         let event =
             |it: trace::Event| EventBody { at: it.at.millis(), state: it.state, rule: it.rule, figures: it.figures };
         let deposit = |it: trace::Deposit| DepositBody {
             chain_id: it.chain.0,
-            tx_hash: it.tx.to_string(),
+            tx_hash: hash(it.tx),
             block: it.block,
             confirmed_at: it.ripe_at,
-            currency: format!("{:?}", it.currency),
+            currency: account(it.chain, it.currency),
             amount: it.amount.to_string(),
             state: it.state,
             pays: it.pays,
@@ -148,13 +153,13 @@ impl TraceResponse {
         let payment = |it: trace::Payment| PaymentBody {
             purpose: it.purpose,
             chain_id: it.chain.0,
-            wallet: format!("{:?}", it.wallet),
+            wallet: account(it.chain, it.wallet),
             nonce: it.nonce,
-            currency: format!("{:?}", it.currency),
+            currency: account(it.chain, it.currency),
             amount: it.amount.to_string(),
             state: it.state,
             attempts: it.attempts,
-            tx_hash: it.tx.map(|tx| tx.to_string()),
+            tx_hash: it.tx.map(hash),
             block: it.block,
             fail_reason: it.fail_reason,
             details: it.details,
@@ -162,7 +167,7 @@ impl TraceResponse {
         let due = |it: trace::Due| DueBody {
             purpose: it.purpose,
             chain_id: it.chain.0,
-            currency: format!("{:?}", it.currency),
+            currency: account(it.chain, it.currency),
             amount: it.amount.to_string(),
             reason: it.reason,
             needs_person: it.parked,

@@ -1,5 +1,7 @@
 //! The full trace of one request, for a person who asks why it is in its state.
 
+use std::collections::BTreeMap;
+
 use alloy_primitives::{Address, B256};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
@@ -9,7 +11,7 @@ use serde_json::Value as Json;
 
 use crate::columns::unknown;
 use crate::requests::{self, Request};
-use crate::{StoreError, Tx, losses, outcomes};
+use crate::{StoreError, Tx, losses, outcomes, venue_txs};
 
 #[derive(Clone, Debug)]
 pub struct Trace {
@@ -23,6 +25,8 @@ pub struct Trace {
     pub loss: Option<losses::LossRow>,
     /// The outcome of its newest fill: costs of sponsors and earnings of apps.
     pub outcome: Option<Outcome>,
+    /// The venue's own names of those transactions that are the venue's.
+    pub names: BTreeMap<B256, String>,
 }
 
 /// A step of the request: its rule and the values the rule used.
@@ -85,7 +89,9 @@ pub fn of(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Trace>, StoreError> {
     let (events, deposits) = (events(tx, id)?, deposits(tx, order)?);
     let (payments, dues) = (payments(tx, id)?, dues(tx, id)?);
     let (loss, outcome) = (losses::find(tx, order)?, outcomes::of_order(tx, order)?);
-    Ok(Some(Trace { request, children, events, deposits, payments, dues, loss, outcome }))
+    let paid = payments.iter().filter_map(|payment| payment.tx);
+    let names = venue_txs::names(tx, &request, deposits.iter().map(|deposit| deposit.tx).chain(paid))?;
+    Ok(Some(Trace { request, children, events, deposits, payments, dues, loss, outcome, names }))
 }
 
 fn events(tx: &mut Tx<'_>, id: RequestId) -> Result<Vec<Event>, StoreError> {

@@ -50,6 +50,11 @@ async fn deposit(engine: Engine) -> Result<()> {
     let tx = stage.client.transaction(digest).await?;
     let order: OrderId = quote["protocol"]["v2"]["orderId"].as_str().unwrap_or_default().parse()?;
     ensure!(tx.and_then(|tx| tx.transfer).is_some_and(|signed| signed.transfer.memo == Memo::from(order)));
+    // The trace names transaction, account and currency as the venue does.
+    let trace = stage.harness.trace(request_id(&quote)).await?;
+    let fill = &trace["payments"][0];
+    ensure!(fill["txHash"] == status["txHashes"][0] && fill["wallet"] == "722011", "{trace}");
+    ensure!(fill["currency"] == "0" && trace["deposits"][0]["txHash"] == status["inTxHashes"][0], "{trace}");
     eventually("the fill is listed", || async {
         let (_, listed) = stage.harness.get(&format!("/requests/v2?id={}", request_id(&quote))).await?;
         let out = &listed["requests"][0]["data"]["outTxs"][0];

@@ -40,7 +40,9 @@ async fn bad_asks_are_refused_by_name() -> Result<()> {
     }
     let mut gas = deposit();
     gas["topupGas"] = json!(true);
-    ensure!(stage.harness.post("/quote/v2", &gas).await?.0 == 400);
+    let (status, answer) = stage.harness.post("/quote/v2", &gas).await?;
+    let said = answer["message"].as_str().unwrap_or_default();
+    ensure!(status == 400 && said.contains("topupGas"), "{answer}");
     service.stop().await
 }
 

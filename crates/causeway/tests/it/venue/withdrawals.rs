@@ -45,6 +45,9 @@ async fn withdrawal(engine: Engine) -> Result<()> {
     ensure!(stage.harness.post("/transactions/index", &hint).await?.0 == 200);
     let status = stage.harness.wait_for(request_id(&quote), "success").await?;
     ensure!(status["inTxHashes"] == json!([digest.to_string()]), "{status}");
+    let trace = stage.harness.trace(request_id(&quote)).await?;
+    ensure!(trace["deposits"][0]["txHash"] == digest.to_string() && trace["deposits"][0]["currency"] == "0", "{trace}");
+    ensure!(trace["payments"][0]["txHash"] == status["txHashes"][0], "{trace}");
     ensure!(optimism.balance(usdc, recipient).await? == amount(&quote["details"]["currencyOut"]["amount"]));
     ensure!(stage.balance(&stage.user)? == theirs - 75_000_000 - FEE);
     ensure!(stage.balance(&stage.solver)? == ours + 75_000_000);
