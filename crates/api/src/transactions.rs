@@ -3,7 +3,7 @@
 //! A hint and no more: deposits are found on the chain by themselves, whoever sent them and whether or not anyone says
 //! so. An announced transaction is checked for form, noted, and looked up by the worker; no caller waits for that.
 
-use alloy_primitives::{B256, hex};
+use alloy_primitives::B256;
 use axum::Json;
 use axum::extract::State;
 use domain::ids::{ChainId, OrderId, RequestId};
@@ -57,14 +57,11 @@ fn chain(app: &App, value: &Value) -> Result<ChainId, ApiError> {
     }
 }
 
-/// Hashes and ids have one form. The venue's have 80 digits, and some clients put `0x` before them.
+/// Hashes and ids have one form, and the venue's another.
 fn hash(field: &'static str, chain: ChainId, text: &str) -> Result<B256, ApiError> {
     if chain == venue::CHAIN {
-        let mut bytes = [0; 40];
-        let digits = text.strip_prefix("0x").unwrap_or(text);
-        let read = digits.len() == 80 && hex::decode_to_slice(digits, &mut bytes).is_ok();
         let problem = "must be 80 hexadecimal digits: a transaction of the venue".to_owned();
-        return if read { Ok(venue::tx_key(&bytes)) } else { Err(ApiError::Parameter { field, problem }) };
+        return venue::tx_key_of(text).ok_or(ApiError::Parameter { field, problem });
     }
     let parsed = text.parse::<OrderId>();
     parsed.map(|id| id.0).map_err(|error| ApiError::Parameter { field, problem: error.to_string() })

@@ -99,6 +99,13 @@ pub fn tx_key(hash: &[u8; 40]) -> B256 {
     keccak256(hash)
 }
 
+/// The same from the text of such a hash: 80 digits, before which some clients put `0x`. None for any other text.
+pub fn tx_key_of(text: &str) -> Option<B256> {
+    let mut bytes = [0; 40];
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    (digits.len() == 80 && hex::decode_to_slice(digits, &mut bytes).is_ok()).then(|| tx_key(&bytes))
+}
+
 /// A party of a transfer: the user, the recipient, or whoever is refunded. On the venue that is an account index in its
 /// one form; currencies are parsed by `Account` alone.
 pub fn party(vm: Vm, text: &str) -> Result<Account, NotAnAccount> {
@@ -420,6 +427,15 @@ mod tests {
         let standings = TxStatus::ALL.map(TxStatus::standing);
         use Standing::{Open, Paid, Void};
         assert_eq!(standings, [Open, Open, Paid, Paid, Void, Void]);
+    }
+
+    #[test]
+    fn a_hash_of_the_venue_is_read_with_or_without_its_prefix() {
+        let text = "ab".repeat(40);
+        assert!([&text, &format!("0x{text}")].into_iter().all(|it| tx_key_of(it) == Some(tx_key(&[0xab; 40]))));
+        for other in ["", "0x", &text[2..], &"ab".repeat(32), &"zz".repeat(40), &format!("{text}00")] {
+            assert_eq!(tx_key_of(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use domain::facts::RequestType;
 use domain::fail::{FailReason, RefundFailReason};
 use domain::ids::{OrderId, RequestId};
 use domain::request::State;
+use domain::venue;
 use store::Value;
 use store::listing::{Column, Condition, TxRole};
 
@@ -146,9 +147,9 @@ impl Reader<'_> {
             Filter::User => Condition::is(Column::Account, account(field, text)?),
             Filter::Recipient => Condition::is(Column::Recipient, account(field, text)?),
             Filter::DepositAddress => at_address(&account(field, text)?).unwrap_or(Condition::NEVER),
-            Filter::DepositTx => Condition::Tx(TxRole::Deposit, hash(field, text)?),
-            Filter::FillTx => Condition::Tx(TxRole::Fill, hash(field, text)?),
-            Filter::RefundTx => Condition::Tx(TxRole::Refund, hash(field, text)?),
+            Filter::DepositTx => Condition::Tx(TxRole::Deposit, tx_hash(field, text)?),
+            Filter::FillTx => Condition::Tx(TxRole::Fill, tx_hash(field, text)?),
+            Filter::RefundTx => Condition::Tx(TxRole::Refund, tx_hash(field, text)?),
             Filter::OriginChain | Filter::CurrencyInChain => Condition::Is(Column::OriginChain, chain(field, text)?),
             Filter::DestinationChain | Filter::CurrencyOutChain => {
                 Condition::Is(Column::DestinationChain, chain(field, text)?)
@@ -281,6 +282,11 @@ pub(super) fn about(account: &str) -> Condition {
 
 pub(super) fn hash(field: &'static str, text: &str) -> Result<B256, ApiError> {
     text.parse::<RequestId>().map(|RequestId(hash)| hash).map_err(|error| bad(field, error.to_string()))
+}
+
+/// The hash of a transaction, as rows know it: the venue's are longer than those of chains.
+pub(super) fn tx_hash(field: &'static str, text: &str) -> Result<B256, ApiError> {
+    venue::tx_key_of(text).map_or_else(|| hash(field, text), Ok)
 }
 
 fn chain(field: &'static str, text: &str) -> Result<Value, ApiError> {

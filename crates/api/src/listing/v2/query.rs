@@ -9,7 +9,7 @@ use store::listing::{Column, Condition, Number, Sort, TxRole};
 use utoipa::IntoParams;
 
 use crate::error::ApiError;
-use crate::listing::filter::{Filter, Reader, about, account, bad, hash, hidden};
+use crate::listing::filter::{Filter, Reader, about, account, bad, hash, hidden, tx_hash};
 use crate::listing::lookup::Lookup;
 use crate::listing::parameters::{flag, limit, list, ordered, seconds, whole};
 use crate::listing::search::Search;
@@ -136,7 +136,7 @@ impl V2Query {
             all.push(about(&account("user", text)?));
         }
         if let Some(text) = &self.hash {
-            all.push(Condition::Tx(TxRole::Any, hash("hash", text)?));
+            all.push(Condition::Tx(TxRole::Any, tx_hash("hash", text)?));
         }
         let children = flag("includeChildRequests", self.include_child_requests.as_deref())?;
         if let Some(text) = &self.id {

@@ -5,6 +5,7 @@ use domain::api_key::ApiKey;
 use domain::facts::Feature;
 use domain::ids::{ChainId, RequestId};
 use domain::request::State;
+use domain::venue;
 use serde::Deserialize;
 use store::listing::{Column, Condition, Number, Sort, TxRole};
 use utoipa::IntoParams;
@@ -292,6 +293,9 @@ fn term(text: &str) -> Result<Condition, ApiError> {
             Condition::is(Column::OrderId, id),
             Condition::Tx(TxRole::Any, id),
         ]));
+    }
+    if let Some(tx) = venue::tx_key_of(text) {
+        return Ok(Condition::Tx(TxRole::Any, tx));
     }
     Ok(about(&account("term", text)?))
 }

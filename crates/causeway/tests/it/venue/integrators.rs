@@ -1,12 +1,12 @@
 //! Integrators on the venue: fast fills, sponsorship, app fees, fixed rates and webhooks treat it like every chain.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
 use super::Stage;
 use crate::fast_fill::{Integrator, books, integrator};
 use crate::funding::credited;
-use crate::harness::{Engine, Receiver, amount, eventually, execute, new_account, request_id};
+use crate::harness::{Engine, Harness, Receiver, amount, eventually, execute, new_account, request_id};
 use crate::webhooks::listen;
 
 /// A quote with the integrator's key, once quotes know of its balance.
@@ -97,5 +97,16 @@ async fn an_integrator_is_served_on_the_venue_as_on_a_chain() -> Result<()> {
     .await?;
     let (_, listed) = harness.get(&format!("/requests/v2?id={}", request_id(&quote))).await?;
     ensure!(listed["requests"][0]["data"]["inTxs"][0]["hash"] == digest, "{listed}");
+    finds_by_hash(harness, &by.key, digest.as_str().context("a hash")?, request_id(&quote)).await?;
     service.stop().await
+}
+
+/// A request is found by the venue's own hash of its transfer.
+async fn finds_by_hash(harness: &Harness, key: &str, hash: &str, request: &str) -> Result<()> {
+    for query in [format!("v3?depositTxHash={hash}"), format!("v3?term=0x{hash}"), format!("v2?hash={hash}")] {
+        let call = harness.client.get(harness.url(&format!("/requests/{query}"))).header("x-api-key", key);
+        let found: Value = call.send().await?.json().await?;
+        ensure!(found["requests"][0]["id"] == request, "{query}: {found}");
+    }
+    Ok(())
 }
