@@ -64,8 +64,8 @@ async fn an_open_address_is_paid_again_and_again() -> Result<()> {
     agrees(&harness).await.map(drop)
 }
 
-/// Three addresses at once: one is paid in another currency of the solver's, which is priced, and two too little, which goes
-/// back to whom the quote names, or to the sender.
+/// Four addresses at once: one is paid in another currency of the solver's, which is priced, and three too little, which goes
+/// back to whom the quote names, or to the sender, or stays where it is if nobody is named.
 async fn in_another_currency_and_too_little(harness: &Harness, key: &str) -> Result<()> {
     let (base, token) = (harness.chain("base"), usdc(harness));
     let (user, sender) = (base.fresh_user().await?, base.fresh_user().await?);
@@ -74,8 +74,10 @@ async fn in_another_currency_and_too_little(harness: &Harness, key: &str) -> Res
     let other = quoted(json!({})).await?;
     let named = quoted(json!({ "refundTo": refund_to })).await?;
     let sentinel = quoted(json!({ "refundTo": SENTINEL })).await?;
+    let nobody = quoted(json!({})).await?;
     let half = DOLLAR / 2;
     let had = base.balance(token, sender.address).await?;
+    pay(base, &user, address(&nobody)?, half).await?;
     pay_in("USDT", base, &user, address(&other)?, 12 * DOLLAR).await?;
     pay(base, &user, address(&named)?, half).await?;
     pay(base, &sender, address(&sentinel)?, half).await?;
@@ -86,13 +88,15 @@ async fn in_another_currency_and_too_little(harness: &Harness, key: &str) -> Res
         let low = child(harness, request_id(quote), "DEPOSITED_AMOUNT_TOO_LOW_TO_FILL", "refund").await?;
         is_back(harness, key, under(&low)?, (token, who), without, half).await?;
     }
-    for quote in [&other, &named, &sentinel] {
+    for quote in [&other, &named, &sentinel, &nobody] {
         ensure!(harness.status(request_id(quote)).await?["status"] == "waiting");
     }
+    ensure!(base.balance(token, address(&nobody)?).await? == half, "it went to somebody");
     Ok(())
 }
 
-/// Nobody to refund to, the sender as refund recipient, an exchange as sender, and money on another chain.
+/// Nobody to refund to, the sender as refund recipient, an exchange as sender, a token that is not seen, and money on
+/// another chain.
 #[tokio::test]
 async fn money_at_an_address_goes_back_to_whom_it_can() -> Result<()> {
     let vasp = new_account();
@@ -126,6 +130,8 @@ async fn money_at_an_address_goes_back_to_whom_it_can() -> Result<()> {
     let open = harness.quote(&body(&harness, recipient, json!({}))).await?;
     let at = address(&open)?;
     pay(base, &user, at, 5).await?;
+    // A token that the solver does not hold is not seen at all.
+    pay_in("TAIL", base, &user, at, DOLLAR).await?;
     harness.let_pass(base, 12).await?;
     ensure!(base.balance(usdc(&harness), at).await? == U256::from(5));
     ensure!(harness.status(request_id(&open)).await?["status"] == "waiting");
@@ -145,6 +151,7 @@ async fn money_at_an_address_goes_back_to_whom_it_can() -> Result<()> {
     ensure!(code == 429, "{again}");
     let from_there = delivered(&harness, &key, at, 2, recipient).await? - both;
     ensure!(from_there > U256::from(14 * DOLLAR) && from_there < U256::from(15 * DOLLAR), "{from_there}");
+    ensure!(base.balance(base.token("TAIL").address, at).await? == U256::from(DOLLAR), "a token nobody asked for");
     service.stop().await?;
     agrees(&harness).await.map(drop)
 }
