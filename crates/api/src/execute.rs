@@ -29,6 +29,7 @@ const MAX_REFERRER: usize = 128;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExecuteBody {
     /// `rawCalls`.
+    #[schema(value_type = String)]
     execution_kind: Option<String>,
     #[schema(value_type = CallBody)]
     data: Option<Object<CallBody>>,
