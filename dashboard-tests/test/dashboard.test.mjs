@@ -258,8 +258,15 @@ test('reading, quoting and the test wallet work without JavaScript', async () =>
     assert.ok(await page.locator('h1').isVisible(), path)
   }
   await page.goto(at('/dashboard/transfer'))
-  await page.getByRole('button', { name: 'Quote' }).click()
+  const sides = async () => Promise.all(['#fromChain', '#toChain'].map((side) => page.locator(side).inputValue()))
+  const [from, to] = await sides()
+  await page.getByRole('button', { name: 'Switch direction' }).click()
+  assert.deepEqual(await sides(), [to, from])
+  // The Enter key quotes; it does not switch.
+  await page.locator('#amount').press('Enter')
   await page.getByRole('heading', { name: 'The quote' }).waitFor()
+  assert.deepEqual(await sides(), [to, from])
+  assert.match(await page.locator('#receives').innerText(), /^0\.\d+ ETH$/)
   // Text in a `noscript` is found by no text selector.
   await page.locator('noscript .notice').waitFor()
   await context.close()

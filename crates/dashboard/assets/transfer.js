@@ -1,6 +1,21 @@
 // A transfer: the steps of the quote, one after the other, in the wallet; then the request's page shows it move.
 import { choices, memory, ownAccount, sendOnce, useChain } from './wallet.js';
 
+// A currency that the chosen chain does not have cannot be chosen. Without a script the service says so.
+for (const side of document.querySelectorAll('[data-side]')) {
+  const [chain, currency] = side.querySelectorAll('select');
+  const fit = () => {
+    for (const option of currency.options) {
+      option.disabled = !option.dataset.chains.split(' ').includes(chain.value);
+      option.hidden = option.disabled;
+    }
+    const first = [...currency.options].find((option) => !option.disabled);
+    if (currency.selectedOptions[0]?.disabled && first) currency.value = first.value;
+  };
+  chain.addEventListener('change', fit);
+  fit();
+}
+
 const steps = document.getElementById('steps');
 if (steps) {
   const said = document.getElementById('said');

@@ -13,5 +13,6 @@ pub(crate) mod requests;
 mod solvency;
 mod summary;
 pub(crate) mod transfer;
+mod transfer_form;
 pub(crate) mod views;
 pub(crate) mod webhooks;
