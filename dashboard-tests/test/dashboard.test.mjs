@@ -282,7 +282,7 @@ test('an operator refunds what cannot be filled', async () => {
   }
   await page.goto(at('/dashboard/operator'))
   const lanes = page.locator('section', { has: page.getByRole('heading', { name: 'Lanes' }) })
-  const copies = lanes.locator('tbody', { hasText: 'Optimism' }).locator('button[data-copy]')
+  const copies = lanes.locator('table', { hasText: 'Optimism' }).locator('button[data-copy]')
   const wallets = await copies.evaluateAll((buttons) => buttons.map((button) => button.dataset.copy))
   assert.ok(wallets.length > 0, 'no lanes')
   await page.goto(at('/dashboard/transfer'))

@@ -16,18 +16,22 @@ pub(crate) struct Bar {
 const WIDTH: u64 = 640;
 const HEIGHT: u64 = 160;
 
-/// Bars side by side, scaled to the highest, whose value stands above. The picture is stretched to its place; words
-/// stand outside of it and keep their size.
+/// Bars side by side below a round number, which stands beside them with its half. The picture is stretched to its
+/// place; words stand outside of it and keep their size.
 pub(crate) fn bars(name: &str, bars: &[Bar], worded: impl Fn(u64) -> String) -> Markup {
     let total = |bar: &Bar| bar.parts.iter().fold(0u64, |sum, (_, value)| sum.saturating_add(*value));
     let highest = bars.iter().map(total).max().unwrap_or(0);
+    let top = round_above(highest);
     let count = u64::try_from(bars.len()).unwrap_or(1).max(1);
     let slot = WIDTH / count;
-    let share = |value: u64| u128::from(value) * u128::from(HEIGHT) / u128::from(highest.max(1));
+    let share = |value: u64| u128::from(value) * u128::from(HEIGHT) / u128::from(top.max(1));
     let scaled = |value: u64| u64::try_from(share(value)).unwrap_or(HEIGHT);
     html! {
         figure.bars {
-            p.scale aria-hidden="true" { (worded(highest)) }
+            ol.scale aria-hidden="true" {
+                @if highest > 0 { li { (worded(top)) } li { (worded(top / 2)) } }
+                li { (worded(0)) }
+            }
             svg.chart viewBox={ "0 0 " (slot * count) " " (HEIGHT) } preserveAspectRatio="none" role="img"
                 aria-label={ (name) ", at most " (worded(highest)) } {
                 line.axis x1="0" x2=(WIDTH) y1="0" y2="0" {}
@@ -50,6 +54,19 @@ pub(crate) fn bars(name: &str, bars: &[Bar], worded: impl Fn(u64) -> String) -> 
     }
 }
 
+/// The next number that is read at a glance, and so is its half: 2, 4, 6, 8 or 10, or ten times one of them, and so on.
+fn round_above(highest: u64) -> u64 {
+    let mut power = 1u64;
+    loop {
+        let round = [2, 4, 6, 8, 10].into_iter().map(|step| power.saturating_mul(step)).find(|it| *it >= highest);
+        match (round, power.checked_mul(10)) {
+            (Some(round), _) => return round,
+            (None, Some(larger)) => power = larger,
+            (None, None) => return u64::MAX,
+        }
+    }
+}
+
 /// The parts of a bar with their bottoms and heights. A part that is there at all is seen.
 fn stacked(bar: &Bar, scaled: &impl Fn(u64) -> u64) -> Vec<(&'static str, u64, u64)> {
     let mut from = 0;
@@ -62,14 +79,15 @@ fn stacked(bar: &Bar, scaled: &impl Fn(u64) -> u64) -> Vec<(&'static str, u64, u
     parts
 }
 
-/// Parts of one whole as a single bar with a legend: what a transfer costs, and who is paid.
+/// Parts of one whole as a single bar with a legend: what a transfer costs, and who is paid. Parts of less than a
+/// thousandth are the rounding of the others, and are left out as those of nothing are.
 pub(crate) fn split(name: &str, parts: &[(&'static str, &str, i64)]) -> Markup {
-    let sizes: Vec<u64> = parts.iter().map(|(_, _, micros)| micros.unsigned_abs()).collect();
-    let total = sizes.iter().fold(0u64, |sum, size| sum.saturating_add(*size));
+    let total = parts.iter().fold(0u64, |sum, (_, _, micros)| sum.saturating_add(micros.unsigned_abs()));
     let mut from = 0u64;
     let mut marks = Vec::new();
-    for ((class, label, micros), size) in parts.iter().zip(&sizes).filter(|(_, size)| **size > 0) {
-        let width = u64::try_from(u128::from(*size) * u128::from(WIDTH) / u128::from(total.max(1))).unwrap_or(0).max(2);
+    for (class, label, micros) in parts.iter().filter(|(_, _, micros)| micros.unsigned_abs() > total / 1_000) {
+        let size = u128::from(micros.unsigned_abs());
+        let width = u64::try_from(size * u128::from(WIDTH) / u128::from(total.max(1))).unwrap_or(0).max(2);
         marks.push((*class, *label, *micros, from, width));
         from += width;
     }
@@ -86,10 +104,13 @@ pub(crate) fn split(name: &str, parts: &[(&'static str, &str, i64)]) -> Markup {
                         }
                     }
                 }
-            }
-            ul.legend {
-                @for (class, label, micros) in parts {
-                    li { span class={ "dot " (class) } aria-hidden="true" {} (label) " " strong { (dollars(*micros)) } }
+                ul.legend {
+                    @for (class, label, micros, ..) in &marks {
+                        li {
+                            span class={ "dot " (class) } aria-hidden="true" {}
+                            (label) " " strong { (dollars(*micros)) }
+                        }
+                    }
                 }
             }
         }
@@ -167,6 +188,20 @@ mod tests {
         let scaled = |value: u64| value;
         let parts = stacked(&bar(vec![("a", 100), ("b", 0), ("c", 1), ("d", 900)]), &scaled);
         assert_eq!(parts, [("a", 0, 100), ("c", 100, 2), ("d", 102, HEIGHT - 102)]);
+    }
+
+    #[test]
+    fn a_scale_ends_with_a_round_number() {
+        for (highest, top) in [(0, 2), (1, 2), (2, 2), (3, 4), (9, 10), (11, 20), (120_000_000, 200_000_000)] {
+            assert_eq!(round_above(highest), top, "{highest}");
+        }
+        assert_eq!(round_above(u64::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn a_cost_that_is_rounding_is_left_out() {
+        let drawn = split("costs", &[("a", "Gas", 20_000), ("b", "Swap", 1), ("c", "App", 0)]).into_string();
+        assert!(drawn.contains("Gas") && !drawn.contains("Swap") && !drawn.contains("App"), "{drawn}");
     }
 
     #[test]

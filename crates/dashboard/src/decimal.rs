@@ -1,16 +1,26 @@
 //! Decimal text: dollars of the service's own answers as millionths, for pictures; and amounts that people type.
 
-/// Millionths of a dollar as text with two decimals, or more where it would read as nothing.
+/// Millionths of a dollar as text with two decimals; below a cent, with the two digits that say something.
 pub(crate) fn dollars(micros: i64) -> String {
     let (sign, size) = (if micros < 0 { "-" } else { "" }, micros.unsigned_abs());
-    match size {
+    let step = match size {
+        0..100 => 1,
+        100..1_000 => 10,
+        1_000..10_000 => 100,
+        _ => 10_000,
+    };
+    let rounded = size.saturating_add(step / 2) / step * step;
+    match rounded {
         0 => "$0.00".to_owned(),
-        1..10_000 => format!("{sign}${}", trimmed(size)),
-        _ => {
-            let cents = size.saturating_add(5_000) / 10_000;
-            format!("{sign}${}.{:02}", grouped(cents / 100), cents % 100)
-        }
+        1..10_000 => format!("{sign}${}", trimmed(rounded)),
+        _ => format!("{sign}${}.{:02}", grouped(rounded / 1_000_000), rounded / 10_000 % 100),
     }
+}
+
+/// Dollars without cents where there are none: limits, and the scales of charts.
+pub(crate) fn round_dollars(micros: i64) -> String {
+    let text = dollars(micros);
+    text.strip_suffix(".00").map_or_else(|| text.clone(), str::to_owned)
 }
 
 /// Up to six decimals, without zeros at the end.
@@ -72,6 +82,9 @@ mod tests {
             (0, "$0.00"),
             (5, "$0.000005"),
             (2_500, "$0.0025"),
+            (2_617, "$0.0026"),
+            (145, "$0.00015"),
+            (9_960, "$0.01"),
             (10_000, "$0.01"),
             (1_234_567_890_000, "$1,234,567.89"),
             (-20_000, "-$0.02"),
@@ -79,6 +92,7 @@ mod tests {
         ] {
             assert_eq!(dollars(micros), text);
         }
+        assert_eq!([0, 250_000_000_000, 1_500_000, 2_500].map(round_dollars), ["$0", "$250,000", "$1.50", "$0.0025"]);
     }
 
     #[test]

@@ -176,7 +176,7 @@ pub(crate) fn problem(status: StatusCode, message: &str) -> Page {
     };
     let frame = Frame { title, section: Section::None, account: None, scripts: &[], test_wallet: false };
     frame.page(&html! {
-        div.notice.bad role="alert" { p { (message) } }
+        div.notice.bad[status != StatusCode::NOT_FOUND] role="alert" { p { (message) } }
         p { a.button href="/dashboard" { "Go to the overview" } }
     })
 }

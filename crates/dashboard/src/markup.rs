@@ -43,6 +43,18 @@ pub(crate) fn coded(text: &str) -> Markup {
     }
 }
 
+/// A name of the interface, such as `MANUAL_ADMIN_REFUND` or `requests-v3`, as words.
+pub(crate) fn words(name: &str) -> String {
+    let spaced = name.to_lowercase().replace(['_', '-'], " ");
+    let mut letters = spaced.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+/// The reason of a refund or a failure in words; the pointer shows its name in the interface.
+pub(crate) fn reason(name: &str) -> Markup {
+    html! { span title=(name) { (words(name)) } }
+}
+
 /// A status in its colour, which its word says too.
 pub(crate) fn status(text: &str) -> Markup {
     let kind = match text {
@@ -137,6 +149,13 @@ mod tests {
         let shown = time_in("2026-09-21T14:13:21.000Z").into_string();
         assert!(shown.contains("21 Sep 2026, 14:13:21") && shown.contains("2026-09-21T14:13:21Z"), "{shown}");
         assert_eq!(time_in("<b>").into_string(), "&lt;b&gt;");
+    }
+
+    #[test]
+    fn a_name_of_the_interface_is_read_as_words() {
+        assert_eq!(words("MANUAL_ADMIN_REFUND"), "Manual admin refund");
+        assert_eq!((words("requests-v3").as_str(), words("").as_str()), ("Requests v3", ""));
+        assert_eq!(reason("A_<b>").into_string(), "<span title=\"A_&lt;b&gt;\">A &lt;b&gt;</span>");
     }
 
     #[test]

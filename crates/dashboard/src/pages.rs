@@ -9,6 +9,7 @@ pub(crate) mod operator;
 pub(crate) mod overview;
 mod pay_address;
 pub(crate) mod request;
+mod request_table;
 pub(crate) mod requests;
 mod solvency;
 mod summary;

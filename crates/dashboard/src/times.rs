@@ -51,7 +51,10 @@ pub(crate) fn length(millis: i64) -> String {
     let millis = millis.max(0);
     match millis {
         0..1_000 => format!("{millis} ms"),
-        1_000..60_000 => format!("{}.{} s", millis / 1_000, millis % 1_000 / 100),
+        1_000..60_000 => match millis % 1_000 / 100 {
+            0 => format!("{} s", millis / 1_000),
+            tenths => format!("{}.{tenths} s", millis / 1_000),
+        },
         60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis / 1_000 % 60),
         3_600_000..86_400_000 => format!("{} h {} min", millis / 3_600_000, millis / 60_000 % 60),
         _ => format!("{} d {} h", millis / 86_400_000, millis / 3_600_000 % 24),
@@ -88,6 +91,7 @@ mod tests {
             (-5, "0 ms"),
             (999, "999 ms"),
             (1_250, "1.2 s"),
+            (2_000, "2 s"),
             (61_000, "1 min 1 s"),
             (3_660_000, "1 h 1 min"),
             (90_000_000, "1 d 1 h"),

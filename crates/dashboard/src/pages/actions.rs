@@ -16,7 +16,7 @@ use crate::account::Account;
 use crate::failure::Failure;
 use crate::guard::Fields;
 use crate::layout::token;
-use crate::markup::{copied, empty, field, short, status, time};
+use crate::markup::{copied, empty, field, short, status, time, words};
 
 const MAX_REASON: usize = 500;
 
@@ -165,7 +165,7 @@ pub(super) fn history(actions: &[Action]) -> Markup {
                                 tr {
                                     td { (time(action.at)) }
                                     td { (copied(&action.account.to_string())) }
-                                    td { (action.action) }
+                                    td { (words(&action.action)) }
                                     td {
                                         @if action.subject.parse::<RequestId>().is_ok() {
                                             a href={ "/dashboard/requests/" (action.subject) } {

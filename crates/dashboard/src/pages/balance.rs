@@ -62,9 +62,12 @@ pub(crate) async fn page(
     let balances = dashboard.get(Acting::Nobody, &format!("/app-fees/{wallet}/balances")).await?;
     let claims = dashboard.get(Acting::Nobody, &format!("/app-fees/{wallet}/claims")).await?;
     let wallets = dashboard.wallets_of(&account).await?;
+    let keys = dashboard.keys_of(&account).await?;
+    let linked = keys.iter().filter(|key| key.wallet == Some(wallet) && key.revoked_at.is_none());
+    let linked: Vec<&str> = linked.map(|key| key.name.as_str()).collect();
     let available = held.available(HoldKind::Claim);
     let body = html! {
-        (tabs(&wallets, wallet))
+        (tabs(&wallets, wallet, &linked))
         div data-live="balance" {
             dl.figures {
                 (figure("Balance", &dollars(held.balance.0), "USDC"))
@@ -82,7 +85,8 @@ pub(crate) async fn page(
     Ok(frame.with(&["live.js", "copy.js", "balance.js"]).page(&body))
 }
 
-fn tabs(wallets: &[Address], shown: Address) -> Markup {
+/// The wallets, and the names of the keys that may spend the balance of the one that is shown.
+fn tabs(wallets: &[Address], shown: Address, linked: &[&str]) -> Markup {
     html! {
         @if wallets.len() > 1 {
             ul.tabs {
@@ -96,7 +100,14 @@ fn tabs(wallets: &[Address], shown: Address) -> Markup {
                 }
             }
         }
-        p.faint { "Wallet " (copied(&shown.to_string())) }
+        p.faint {
+            "Wallet " (copied(&shown.to_string()))
+            @if linked.is_empty() {
+                " No key is linked to it: a link on "
+                a href="/dashboard/keys" { "a key's page" }
+                " lets that key spend it on sponsored fees and fast fills."
+            } @else { " Linked to " (linked.join(", ")) "." }
+        }
     }
 }
 
@@ -129,7 +140,7 @@ fn fund(dashboard: &Dashboard, wallet: Address, balances: &Value) -> Markup {
                     div { dt { "Trailing bytes" } dd { (copied(text(funding, "/calldataSuffix"))) } }
                 }
                 form.inline #deposit {
-                    (field("deposit-amount", "Amount", "", &html! {
+                    (field("deposit-amount", &format!("Amount in {}", text(funding, "/symbol")), "", &html! {
                         input #deposit-amount name="amount" inputmode="decimal" required autocomplete="off";
                     }))
                     button.primary type="submit" disabled { "Deposit with a wallet" }
@@ -147,7 +158,7 @@ fn withdraw(wallet: Address, available: UsdcMicros) -> Markup {
             p { "Withdraw " (dollars(available.0)) " or less to a wallet. You sign the claim; the service pays it." }
             form #claiming {
                 div.filters {
-                    (field("claim-amount", "Amount", "All that is available if empty.", &html! {
+                    (field("claim-amount", "Amount in USDC", "All that is available if empty.", &html! {
                         input #claim-amount name="amount" inputmode="decimal" autocomplete="off";
                     }))
                     (field("recipient", "Recipient", "This wallet if empty.", &html! {
@@ -180,6 +191,11 @@ fn entry(context: Context, change: UsdcMicros) -> &'static str {
     }
 }
 
+/// A change of a balance; most entries change either what there is or what is held.
+fn change(micros: i64) -> Markup {
+    html! { @if micros == 0 { span.faint { "–" } } @else { (dollars(micros)) } }
+}
+
 fn history(lines: &[Line], wallet: Address) -> Markup {
     if lines.is_empty() {
         return empty("Nothing has happened to this balance.", &html! { "A deposit is the first entry." });
@@ -198,8 +214,8 @@ fn history(lines: &[Line], wallet: Address) -> Markup {
                         tr {
                             td { (time(line.at)) }
                             td title=(line.context.as_str()) { (entry(line.context, line.delta)) }
-                            td.number { (dollars(line.delta.0)) }
-                            td.number { (dollars(line.held.0.saturating_add(line.reserved.0))) }
+                            td.number { (change(line.delta.0)) }
+                            td.number { (change(line.held.0.saturating_add(line.reserved.0))) }
                             td.number { (dollars(line.balance_after.0)) }
                             td {
                                 @if let Some(id) = line.request {

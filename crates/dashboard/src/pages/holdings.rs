@@ -10,7 +10,7 @@ use store::lanes::Lane;
 use crate::Dashboard;
 use crate::chart::level;
 use crate::decimal::brief;
-use crate::markup::{copied, status};
+use crate::markup::copied;
 
 /// The share of its target that is held, in hundredths.
 fn share(held: Amount, target: Amount) -> Option<u64> {
@@ -111,31 +111,38 @@ pub(super) fn fillers(dashboard: &Dashboard) -> Vec<Filler> {
     fillers
 }
 
-/// Lanes with the nonces that they take next and the gas that they can pay.
+/// Lanes with the nonces that they take next and the gas that they can pay: a line per wallet and a column per chain,
+/// since one wallet pays on many chains.
 pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>)]) -> Markup {
+    let used: Vec<&(u64, Vec<Lane>)> = chains.iter().filter(|(_, lanes)| !lanes.is_empty()).collect();
+    let mut wallets: Vec<Address> = Vec::new();
+    for lane in used.iter().flat_map(|(_, lanes)| lanes) {
+        if !wallets.contains(&lane.wallet) {
+            wallets.push(lane.wallet);
+        }
+    }
     html! {
         section.card {
             h2 { "Lanes" }
-            div.scroll tabindex="0" {
-                table {
-                    thead {
-                        tr {
-                            th { "Wallet" } th.number { "Gas" } th.number { "Next nonce" }
-                            th.number { "Under way" } th { "State" }
+            @if wallets.is_empty() { p.faint { "No wallet pays here yet." } } @else {
+                div.scroll tabindex="0" {
+                    table {
+                        thead {
+                            tr {
+                                th { "Wallet" }
+                                @for (chain, _) in &used { th.number { (dashboard.chain_name(*chain)) } }
+                            }
                         }
-                    }
-                    @for (chain, lanes) in chains.iter().filter(|(_, lanes)| !lanes.is_empty()) {
                         tbody {
-                            tr.group { th colspan="5" scope="rowgroup" { (dashboard.chain_name(*chain)) } }
-                            @for lane in lanes {
+                            @for wallet in &wallets {
                                 tr {
-                                    td { (copied(&lane.wallet.to_string())) }
-                                    td.number { (gas(dashboard, *chain, lane.wallet).unwrap_or_else(|| "–".to_owned())) }
-                                    td.number { (lane.next_nonce) }
-                                    td.number { (lane.unmined) }
-                                    td {
-                                        @match &lane.quarantined {
-                                            Some(why) => span class="status bad" { (why) }, None => (status("ok"))
+                                    th scope="row" { (copied(&wallet.to_string())) }
+                                    @for (chain, lanes) in &used {
+                                        td.number {
+                                            @match lanes.iter().find(|lane| lane.wallet == *wallet) {
+                                                Some(lane) => (lane_cell(dashboard, *chain, lane)),
+                                                None => span.faint { "–" },
+                                            }
                                         }
                                     }
                                 }
@@ -145,5 +152,13 @@ pub(super) fn lane_table(dashboard: &Dashboard, chains: &[(u64, Vec<Lane>)]) -> 
                 }
             }
         }
+    }
+}
+
+fn lane_cell(dashboard: &Dashboard, chain: u64, lane: &Lane) -> Markup {
+    html! {
+        (gas(dashboard, chain, lane.wallet).unwrap_or_else(|| "–".to_owned()))
+        br; small { "nonce " (lane.next_nonce) @if lane.unmined > 0 { ", " (lane.unmined) " under way" } }
+        @if let Some(why) = &lane.quarantined { br; span class="status bad" { (why) } }
     }
 }

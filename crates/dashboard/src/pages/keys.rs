@@ -21,13 +21,14 @@ use crate::decimal::grouped;
 use crate::failure::Failure;
 use crate::guard::Fields;
 use crate::layout::{Frame, Page, Section, token};
-use crate::markup::{copied, done, empty, field, status, time};
+use crate::markup::{copied, done, empty, field, status, time, words};
 use crate::times;
 
 /// Days of usage that a key's page shows.
 const USAGE_DAYS: i64 = 14;
 /// Times for which a replaced text may stay good, in hours.
-const OVERLAPS: [(u64, &str); 4] = [(0, "ends at once"), (1, "one hour"), (24, "one day"), (168, "one week")];
+const OVERLAPS: [(u64, &str); 4] =
+    [(0, "Ends at once"), (1, "Ends in an hour"), (24, "Ends in a day"), (168, "Ends in a week")];
 
 fn state(key: &ApiKey) -> &'static str {
     if key.revoked_at.is_some() { "revoked" } else { "active" }
@@ -166,6 +167,7 @@ pub(crate) async fn one(
         (about(&key))
         section.card {
             h2 { "Limits and usage" }
+            h3 { "Calls by day" }
             (usage_chart(&usage, from, today))
             (limits(&key, &usage, today))
         }
@@ -193,9 +195,9 @@ fn about(key: &ApiKey) -> Markup {
                 }
             }
             div {
-                dt { "Webhooks" } dd { a href={ "/dashboard/keys/" (id) "/webhooks" } { "Settings and deliveries" } }
+                dt { "Webhooks" } dd { a href={ "/dashboard/keys/" (id) "/webhooks" } { "Open" } }
             }
-            div { dt { "Requests" } dd { a href={ "/dashboard/requests?apiKey=" (id) } { "Those of this key" } } }
+            div { dt { "Requests" } dd { a href={ "/dashboard/requests?apiKey=" (id) } { "Show" } } }
         }
     }
 }
@@ -233,7 +235,7 @@ fn limits(key: &ApiKey, usage: &[(i64, Usage)], today: i64) -> Markup {
                     @for family in Family::ALL {
                         @let (calls, refused) = sum(family, i64::MIN);
                         tr {
-                            td { (family.as_str()) }
+                            td { (words(family.as_str())) }
                             td.number { (key.limits.rate(family).to_string()) }
                             td.number { (grouped(sum(family, today).0)) }
                             td.number { (grouped(calls)) }
@@ -266,7 +268,7 @@ fn changes(account: &Account, key: &ApiKey) -> Markup {
                         @for (hours, label) in OVERLAPS { option value=(hours) { (label) } }
                     }
                 }))
-                button type="submit" { "Make a new key text" }
+                button type="submit" { "Rotate the key" }
             }
             section.card #link data-key=(key.id.to_string()) {
                 h2 { "Link a wallet" }

@@ -24,7 +24,7 @@ use crate::Dashboard;
 use crate::account::Account;
 use crate::alarms::advice;
 use crate::chart::meter;
-use crate::decimal::{dollars, grouped};
+use crate::decimal::{dollars, grouped, round_dollars};
 use crate::failure::Failure;
 use crate::json::{list, text, usd};
 use crate::layout::{Frame, Page, Section};
@@ -80,7 +80,8 @@ pub(crate) async fn page(
             (summary.figures())
             (chains(&dashboard, &lives, &risk, &rows.followed))
             div.grid { (under_way(&rows.under_way, now)) (stuck(&dashboard, &rows.stuck)) }
-            div.grid { (inventory(&dashboard)) (lane_table(&dashboard, &rows.lanes)) }
+            (inventory(&dashboard))
+            (lane_table(&dashboard, &rows.lanes))
             div.grid { (depositories(&dashboard, &rows.holdings)) (last_audit(rows.audit.as_ref(), now)) }
             (lost(&losses))
             (summary.charts())
@@ -148,7 +149,7 @@ fn alarms(dashboard: &Dashboard, lives: &Value) -> Markup {
                 p { "The service's own report cannot be made: the database does not answer." }
             }
         } @else if wrong.is_empty() {
-            div.notice.good { p { (status(text(lives, "/status"))) " Nothing needs a person." } }
+            div.notice.good { p { strong { "All is well." } " Nothing needs a person." } }
         } @else {
             section.card {
                 h2 { "Alarms" }
@@ -190,7 +191,7 @@ fn chains(dashboard: &Dashboard, lives: &Value, risk: &Value, followed: &[Follow
                                 th scope="row" { (dashboard.chain_name(chain["id"].as_u64().unwrap_or_default())) }
                                 td.number {
                                     @match chain["block"].as_u64() {
-                                        Some(block) => (block), None => span.faint { "–" }
+                                        Some(block) => (grouped(block)), None => span.faint { "–" }
                                     }
                                     @if let Some(at) = follows(&chain["id"]).and_then(|it| it.last_block) {
                                         br; small { (times::length(now.millis().saturating_sub(at.millis()))) " old" }
@@ -234,11 +235,13 @@ fn said(value: &Value) -> Markup {
 fn budget(risk: &Value) -> Markup {
     let used = [("Open", "/openUsd", "/openLimitUsd"), ("This minute", "/minuteUsd", "/minuteLimitUsd")];
     html! {
-        @for (name, path, limit) in used {
-            @let (used, limit) = (usd(risk, path), usd(risk, limit));
-            div {
-                (meter(name, used.unsigned_abs(), limit.unsigned_abs()))
-                small { (name) ": " (dollars(used)) " of " (dollars(limit)) }
+        div.halves {
+            @for (name, path, limit) in used {
+                @let (used, limit) = (usd(risk, path), usd(risk, limit));
+                div {
+                    (meter(name, used.unsigned_abs(), limit.unsigned_abs()))
+                    small { (name) ": " (dollars(used)) " of " (round_dollars(limit)) }
+                }
             }
         }
     }

@@ -9,7 +9,8 @@ use serde_json::Value;
 use store::StoreError;
 use store::overview::{self, MAX_FACTS};
 
-use super::requests::{acting, bound, lines};
+use super::request_table::lines;
+use super::requests::{acting, bound};
 use super::summary::{self, Summary};
 use crate::Dashboard;
 use crate::account::Account;

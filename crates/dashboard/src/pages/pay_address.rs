@@ -6,7 +6,7 @@ use domain::catalog::Catalog;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::requests::chain_name;
+use super::request_table::chain_name;
 use crate::json::{exact_amount, text};
 use crate::markup::whole;
 use crate::qr;

@@ -11,16 +11,18 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::pay_address::PayAt;
-use super::requests::{acting, chain_name};
+use super::request_table::chain_name;
+use super::requests::acting;
 use super::webhooks::details;
 use crate::Dashboard;
 use crate::account::Account;
 use crate::calls::with_query;
 use crate::chart::split;
+use crate::decimal::{dollars, grouped};
 use crate::failure::Failure;
 use crate::json::{amount, exact_amount, list, number, text, usd};
 use crate::layout::{Frame, Page, Section, token};
-use crate::markup::{copied, field, short, status, time_in, time_of};
+use crate::markup::{copied, field, reason, short, status, time_in, time_of, words};
 use crate::times;
 
 /// Everything about a request that this account may see.
@@ -75,13 +77,17 @@ pub(crate) async fn page(
         div data-live="request" data-status=(text(record, "/status")) {
             (head(record, loaded.trace.as_ref(), catalog))
             @if let Some(pay_at) = PayAt::of_record(catalog, record) { (pay_at.card()) }
-            div.grid {
-                @if let Some(trace) = &loaded.trace { (timeline(trace)) }
-                (amounts(record))
-                (fees(record))
-                (transactions(record, catalog))
-                @if let Some(trace) = &loaded.trace { (decisions(trace, catalog)) }
-                @if let Some(deliveries) = &loaded.deliveries { (webhooks(deliveries)) }
+            div.stacks {
+                div {
+                    @if let Some(trace) = &loaded.trace { (timeline(trace)) }
+                    (fees(record))
+                    @if let Some(trace) = &loaded.trace { (decisions(trace, catalog)) }
+                }
+                div {
+                    (amounts(record))
+                    (transactions(record, catalog))
+                    @if let Some(deliveries) = &loaded.deliveries { (webhooks(deliveries)) }
+                }
             }
             section.card {
                 details {
@@ -129,7 +135,7 @@ fn head(record: &Value, trace: Option<&Value>, catalog: &Catalog) -> Markup {
             }
             p {
                 (status(text(record, "/status")))
-                @if let Some(reason) = record["data"]["failReason"].as_str() { " " code { (reason) } }
+                @if let Some(name) = record["data"]["failReason"].as_str() { " " (reason(name)) }
                 @if text(record, "/status") == "waiting" {
                     " waits for its payment"
                 } @else if let Some(trace) = trace.filter(|_| !is_over(text(record, "/status"))) {
@@ -238,7 +244,7 @@ fn fees(record: &Value) -> Markup {
             @if is_filled(record) {
                 h3 { "As they turned out" } (split("Actual costs", &parts(&all["actual"])))
             }
-            @if sponsored != 0 { p { "A sponsor pays " strong { (crate::decimal::dollars(sponsored)) } " of it." } }
+            @if sponsored != 0 { p { "A sponsor pays " strong { (dollars(sponsored)) } " of it." } }
         }
     }
 }
@@ -259,7 +265,7 @@ fn transactions(record: &Value, catalog: &Catalog) -> Markup {
                                         th scope="row" { (side) }
                                         td { (chain_name(catalog, tx, "/chainId")) }
                                         td { (tx_link(catalog, tx)) }
-                                        td.number { (number(tx, "/block").unwrap_or_default()) }
+                                        td.number { (block(tx)) }
                                         td { (status(text(tx, "/status"))) }
                                     }
                                 }
@@ -270,6 +276,11 @@ fn transactions(record: &Value, catalog: &Catalog) -> Markup {
             }
         }
     }
+}
+
+/// The number of a block that has something.
+fn block(value: &Value) -> String {
+    value["block"].as_u64().map_or_else(|| "–".to_owned(), grouped)
 }
 
 /// The hash, with the chain's explorer where it has one.
@@ -304,29 +315,23 @@ fn decisions(trace: &Value, catalog: &Catalog) -> Markup {
             ul.plain {
                 @for deposit in list(trace, "/deposits") {
                     li {
-                        "Deposit in block " (number(deposit, "/block").unwrap_or_default())
+                        "Deposit in block " (block(deposit))
                         " of " (chain_name(catalog, deposit, "/chainId")) ": " (status(text(deposit, "/state")))
                         @if let Some(refused) = deposit["refused"].as_str() { " " (refused) }
                     }
                 }
                 @for payment in list(trace, "/payments") {
                     li {
-                        (capital(text(payment, "/purpose"))) " on " (chain_name(catalog, payment, "/chainId"))
+                        (words(text(payment, "/purpose"))) " on " (chain_name(catalog, payment, "/chainId"))
                         ", nonce "
                         (number(payment, "/nonce").unwrap_or_default()) ": " (status(text(payment, "/state")))
-                        @if let Some(reason) = payment["failReason"].as_str() { " " code { (reason) } }
+                        @if let Some(name) = payment["failReason"].as_str() { " " (reason(name)) }
                     }
                 }
             }
             @if trace["loss"].is_object() { p.notice.bad { "A reorg took its deposit away after it was paid out." } }
         }
     }
-}
-
-/// A word at the beginning of a sentence.
-fn capital(word: &str) -> String {
-    let mut letters = word.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 fn webhooks(deliveries: &Value) -> Markup {

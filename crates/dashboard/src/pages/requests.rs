@@ -12,15 +12,15 @@ use serde_json::Value;
 use store::saved_views;
 use url::form_urlencoded;
 
+use super::request_table::lines;
 use super::views::bar;
 use crate::Dashboard;
 use crate::account::Account;
 use crate::calls::with_query;
-use crate::decimal::dollars;
 use crate::failure::Failure;
-use crate::json::{amount, list, text, usd};
+use crate::json::list;
 use crate::layout::{Frame, Page, Section};
-use crate::markup::{empty, field, short, status, time_in};
+use crate::markup::{empty, field, words};
 use crate::times;
 
 /// The parameters of a page that are passed on, as its form names them.
@@ -68,7 +68,8 @@ const PASSED: [&str; 40] = [
 ];
 const STATUSES: [&str; 5] = ["success", "failure", "refund", "pending", "depositing"];
 const TYPES: [&str; 7] = ["Bridge", "Crosschain Swap", "Same-chain Swap", "Send", "Wrap", "Unwrap", "Call"];
-const SORTS: [(&str, &str); 3] = [("", "creation"), ("updatedAt", "last change"), ("amountUsd", "amount")];
+const SORTS: [(&str, &str); 3] = [("", "Creation"), ("updatedAt", "Last change"), ("amountUsd", "Amount")];
+const DIRECTIONS: [(&str, &str); 2] = [("asc", "Ascending"), ("desc", "Descending")];
 
 /// The query of the page: the passed members with a value, the chosen key, and whether everybody's requests are wanted.
 #[derive(Debug, Default)]
@@ -198,7 +199,7 @@ pub(crate) async fn page(
 fn chosen(name: &str, current: &str, options: &[(String, String)]) -> Markup {
     html! {
         select id=(name) name=(name) {
-            option value="" { "any" }
+            option value="" { "Any" }
             @for (value, label) in options { option value=(value) selected[value == current] { (label) } }
         }
     }
@@ -206,6 +207,15 @@ fn chosen(name: &str, current: &str, options: &[(String, String)]) -> Markup {
 
 fn same(texts: &[&str]) -> Vec<(String, String)> {
     texts.iter().map(|text| ((*text).to_owned(), (*text).to_owned())).collect()
+}
+
+fn named(choices: &[(&str, &str)]) -> Vec<(String, String)> {
+    choices.iter().map(|(value, name)| ((*value).to_owned(), (*name).to_owned())).collect()
+}
+
+/// Words of the interface as a list of choices.
+fn worded(texts: &[&str]) -> Vec<(String, String)> {
+    texts.iter().map(|text| ((*text).to_owned(), words(text))).collect()
 }
 
 fn typed(asked: &Asked, name: &str, label: &str, hint: &str) -> Markup {
@@ -254,7 +264,7 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
                 input #term name="term" value=(asked.get("term")) type="search" autocomplete="off"
                     placeholder="Id, hash or address";
             }))
-            (choose("status", "Status", &same(&STATUSES)))
+            (choose("status", "Status", &worded(&STATUSES)))
             (choose("originChainId", "From", &chains))
             (choose("destinationChainId", "To", &chains))
             (field("apiKey", "Key", "", &chosen("apiKey", &asked.key, &keys)))
@@ -283,7 +293,7 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
                             }
                         }
                     }))
-                    (choose("sortDirection", "Order", &same(&["asc", "desc"])))
+                    (choose("sortDirection", "Order", &named(&DIRECTIONS)))
                     @if operator {
                         label.check {
                             input type="checkbox" name="scope" value="all" checked[asked.everybody];
@@ -295,7 +305,7 @@ fn form(asked: &Asked, keys: &[ApiKey], catalog: &Catalog, operator: bool) -> Ma
             div.row {
                 button.primary type="submit" { "Show" }
                 a.button href="/dashboard/requests" { "Clear" }
-                a.button href=(asked.address("/dashboard/requests.csv", "continuation", "")) { "CSV" }
+                a.button href=(asked.address("/dashboard/requests.csv", "continuation", "")) { "Export CSV" }
             }
         }
     }
@@ -310,52 +320,6 @@ fn table(asked: &Asked, found: &Value, catalog: &Catalog) -> Markup {
         div.card.scroll tabindex="0" data-live="requests" { (lines(rows, catalog)) }
         @if let Some(next) = found["continuation"].as_str() {
             p { a.button href=(asked.address("/dashboard/requests", "continuation", next)) { "Next page" } }
-        }
-    }
-}
-
-/// Requests as a table, the first of them on top.
-pub(super) fn lines(rows: &[Value], catalog: &Catalog) -> Markup {
-    html! {
-        table {
-            thead {
-                tr {
-                    th { "Request" } th { "Status" } th.wide { "Type" } th { "In" } th { "Out" } th.number { "Worth" }
-                    th { "Created" }
-                }
-            }
-            tbody { @for row in rows { (line(row, catalog)) } }
-        }
-    }
-}
-
-/// The chain of an amount, by its name.
-pub(super) fn chain_name(catalog: &Catalog, value: &Value, path: &str) -> String {
-    let id = value.pointer(path).and_then(Value::as_u64).unwrap_or_default();
-    let chain = catalog.chain(domain::ids::ChainId(id));
-    chain.map_or_else(|| id.to_string(), |chain| chain.presentation.display_name.clone())
-}
-
-fn line(row: &Value, catalog: &Catalog) -> Markup {
-    let (id, quoted) = (text(row, "/id"), &row["data"]["route"]["quoted"]);
-    html! {
-        tr {
-            td { a href={ "/dashboard/requests/" (id) } { code { (short(id)) } } }
-            td {
-                (status(text(row, "/status")))
-                @if let Some(reason) = row["data"]["failReason"].as_str() { " " small.wide { (reason) } }
-            }
-            td.wide { (text(row, "/requestType")) }
-            td.tight {
-                (amount(quoted, "/origin/inputCurrency")) br;
-                small { (chain_name(catalog, quoted, "/origin/inputCurrency/currency/chainId")) }
-            }
-            td.tight {
-                (amount(quoted, "/destination/outputCurrency"))
-                br; small { (chain_name(catalog, quoted, "/destination/outputCurrency/currency/chainId")) }
-            }
-            td.number { (dollars(usd(quoted, "/origin/inputCurrency/amountUsd"))) }
-            td { (time_in(text(row, "/createdAt"))) }
         }
     }
 }

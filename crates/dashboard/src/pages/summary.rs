@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use store::overview::{Fact, MAX_FACTS};
 
 use crate::chart::{Bar, bars, ranks};
-use crate::decimal::{dollars, grouped};
-use crate::markup::figure;
+use crate::decimal::{dollars, grouped, round_dollars};
+use crate::markup::{figure, words};
 use crate::times;
 
 const DAY_MILLIS: i64 = 86_400_000;
@@ -25,6 +25,11 @@ pub(super) fn since(now: Timestamp) -> Timestamp {
     Timestamp::from_millis((today - DAYS + 1).saturating_mul(DAY_MILLIS))
 }
 
+/// The day below a bar.
+fn label(day: i64) -> String {
+    times::short_day(Timestamp::from_millis(day.saturating_mul(DAY_MILLIS)))
+}
+
 /// Fill times in words. Blocks tell whole seconds.
 fn fill_length(millis: i64) -> String {
     if millis < 1_000 { "< 1 s".to_owned() } else { times::length(millis) }
@@ -37,6 +42,8 @@ pub(super) struct Day {
     failure: u64,
     open: u64,
     volume: i64,
+    app_fees: i64,
+    service_fees: i64,
     sponsored: i64,
 }
 
@@ -93,7 +100,9 @@ impl Summary {
     }
 
     fn add(&mut self, fact: &Fact) {
-        let (usd, fees) = (fact.amount_usd.unwrap_or_default(), fact.app_fees_usd.unwrap_or_default());
+        let usd = fact.amount_usd.unwrap_or_default();
+        let (app_fees, service_fees) =
+            (fact.app_fees_usd.unwrap_or_default(), fact.service_fees_usd.unwrap_or_default());
         let day = self.days.entry(fact.at.millis().div_euclid(DAY_MILLIS)).or_default();
         let count = match fact.state.as_str() {
             "success" => &mut day.success,
@@ -105,9 +114,11 @@ impl Summary {
         self.total += 1;
         if fact.state == "success" {
             day.volume = day.volume.saturating_add(usd);
+            day.app_fees = day.app_fees.saturating_add(app_fees);
+            day.service_fees = day.service_fees.saturating_add(service_fees);
             self.volume = self.volume.saturating_add(usd);
-            self.app_fees = self.app_fees.saturating_add(fees);
-            self.service_fees = self.service_fees.saturating_add(fact.service_fees_usd.unwrap_or_default());
+            self.app_fees = self.app_fees.saturating_add(app_fees);
+            self.service_fees = self.service_fees.saturating_add(service_fees);
             self.fill_millis.extend(fact.fill_millis);
         } else if let Some(reason) = fact.fail_reason.as_ref().filter(|_| fact.state != "pending") {
             *self.reasons.entry(reason.clone()).or_default() += 1;
@@ -141,12 +152,12 @@ impl Summary {
 
     /// The reasons that occur most, and then all others together.
     fn ranked_reasons(&self) -> Vec<(String, u64)> {
-        let mut ranked: Vec<(String, u64)> = self.reasons.iter().map(|(name, count)| (name.clone(), *count)).collect();
+        let mut ranked: Vec<(String, u64)> = self.reasons.iter().map(|(name, count)| (words(name), *count)).collect();
         ranked.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let others: u64 = ranked.iter().skip(MAX_REASONS).map(|(_, count)| *count).sum();
         ranked.truncate(MAX_REASONS);
         if others > 0 {
-            ranked.push(("other reasons".to_owned(), others));
+            ranked.push(("Other reasons".to_owned(), others));
         }
         ranked
     }
@@ -155,6 +166,8 @@ impl Summary {
         let newest = format!("newest {} of 7 days", grouped(MAX_FACTS.into()));
         let of = |capped: bool| if capped { newest.as_str() } else { "last 7 days" };
         let note = of(self.capped);
+        let (good, bad) = self.ended();
+        let ended = format!("{} of {}", grouped(good), grouped(good + bad));
         html! {
             @if self.capped {
                 p.faint {
@@ -165,10 +178,10 @@ impl Summary {
             dl.figures {
                 (figure("Volume", &dollars(self.volume), note))
                 (figure("Requests", &grouped(self.total), note))
-                (figure("Success rate", &self.success_rate(), "of those that ended"))
-                (figure("Fill time, median", &self.percentile(50), &format!("95th: {}", self.percentile(95))))
+                (figure("Success rate", &self.success_rate(), &ended))
+                (figure("Fill time, median", &self.percentile(50), &format!("95th {}", self.percentile(95))))
                 (figure("App fees", &dollars(self.app_fees), note))
-                @if self.for_operator { (figure("Revenue", &dollars(self.service_fees), "service fees as quoted")) }
+                @if self.for_operator { (figure("Revenue", &dollars(self.service_fees), "as quoted")) }
                 @if let Some(micros) = self.sponsored {
                     (figure("Sponsored fees", &dollars(micros), of(self.sponsored_capped)))
                 }
@@ -177,53 +190,15 @@ impl Summary {
     }
 
     pub(super) fn charts(&self) -> Markup {
-        let label = |day: i64| times::short_day(Timestamp::from_millis(day.saturating_mul(DAY_MILLIS)));
-        let counts = self.days.iter().map(|(day, it)| Bar {
-            label: label(*day),
-            title: format!(
-                "{}: {} success, {} refund, {} failure, {} under way",
-                label(*day),
-                it.success,
-                it.refund,
-                it.failure,
-                it.open
-            ),
-            parts: vec![("c-good", it.success), ("c-busy", it.open), ("c-warn", it.refund), ("c-bad", it.failure)],
-        });
-        let volume = self.days.iter().map(|(day, it)| Bar {
-            label: label(*day),
-            title: format!("{}: {}", label(*day), dollars(it.volume)),
-            parts: vec![("c-main", it.volume.unsigned_abs())],
-        });
-        let sponsored = self.days.iter().map(|(day, it)| Bar {
-            label: label(*day),
-            title: format!("{}: {}", label(*day), dollars(it.sponsored)),
-            parts: vec![("c-4", it.sponsored.unsigned_abs())],
-        });
-        let (counts, volume, sponsored): (Vec<_>, Vec<_>, Vec<_>) =
-            (counts.collect(), volume.collect(), sponsored.collect());
-        let worded = |micros: u64| dollars(i64::try_from(micros).unwrap_or(i64::MAX));
+        let fees = if self.for_operator { "Revenue by day" } else { "App fees by day" };
+        let of_fees = |day: &Day| if self.for_operator { day.service_fees } else { day.app_fees };
         html! {
             div.grid {
-                section.card {
-                    h2 { "Requests by day" }
-                    (bars("Requests by day and outcome", &counts, grouped))
-                    ul.legend {
-                        li { span class="dot c-good" aria-hidden="true" {} "success" }
-                        li { span class="dot c-busy" aria-hidden="true" {} "under way" }
-                        li { span class="dot c-warn" aria-hidden="true" {} "refund" }
-                        li { span class="dot c-bad" aria-hidden="true" {} "failure" }
-                    }
-                }
-                section.card {
-                    h2 { "Volume by day" }
-                    (bars("Volume by day", &volume, worded))
-                }
+                (self.outcomes())
+                (self.dollars_by_day("Volume by day", "c-main", |day| day.volume))
+                @if self.days.values().any(|day| of_fees(day) > 0) { (self.dollars_by_day(fees, "c-2", of_fees)) }
                 @if self.sponsored.is_some_and(|micros| micros > 0) {
-                    section.card {
-                        h2 { "Sponsored fees by day" }
-                        (bars("Fees paid for users, by day", &sponsored, worded))
-                    }
+                    (self.dollars_by_day("Sponsored fees by day", "c-4", |day| day.sponsored))
                 }
                 @if !self.fill_millis.is_empty() {
                     section.card {
@@ -243,11 +218,44 @@ impl Summary {
         }
     }
 
+    fn outcomes(&self) -> Markup {
+        let bar = |(day, it): (&i64, &Day)| {
+            let (label, Day { success, refund, failure, open, .. }) = (label(*day), it);
+            let title = format!("{label}: {success} success, {refund} refund, {failure} failure, {open} under way");
+            let parts = vec![("c-good", *success), ("c-busy", *open), ("c-warn", *refund), ("c-bad", *failure)];
+            Bar { label, title, parts }
+        };
+        let counts: Vec<Bar> = self.days.iter().map(bar).collect();
+        let legend = [("c-good", "Success"), ("c-busy", "Under way"), ("c-warn", "Refund"), ("c-bad", "Failure")];
+        html! {
+            section.card {
+                h2 { "Requests by day" }
+                (bars("Requests by day and outcome", &counts, grouped))
+                ul.legend {
+                    @for (class, name) in legend {
+                        li { span class={ "dot " (class) } aria-hidden="true" {} (name) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn dollars_by_day(&self, name: &str, class: &'static str, of: impl Fn(&Day) -> i64) -> Markup {
+        let bar = |(day, it): (&i64, &Day)| {
+            let (label, micros) = (label(*day), of(it));
+            let title = format!("{label}: {}", dollars(micros));
+            Bar { label, title, parts: vec![(class, micros.unsigned_abs())] }
+        };
+        let days: Vec<Bar> = self.days.iter().map(bar).collect();
+        let worded = |micros: u64| round_dollars(i64::try_from(micros).unwrap_or(i64::MAX));
+        html! { section.card { h2 { (name) } (bars(name, &days, worded)) } }
+    }
+
     /// The times within which so many fills were made.
     fn ranked_fill_times(&self) -> Vec<(String, u64)> {
         let row = |share: usize| {
             let millis = self.fill_time(share).and_then(|millis| u64::try_from(millis).ok()).unwrap_or_default();
-            (if share == 50 { "median".to_owned() } else { format!("{share} of 100") }, millis)
+            (if share == 50 { "Median".to_owned() } else { format!("{share}th percentile") }, millis)
         };
         PERCENTILES.map(row).into()
     }
@@ -286,7 +294,7 @@ mod tests {
         assert_eq!(summary.days.len(), 7);
         assert_eq!(summary.success_rate(), "66.6 %");
         assert_eq!((summary.volume, summary.app_fees), (12_000_000, 2));
-        assert_eq!((summary.percentile(50), summary.percentile(100)), ("< 1 s".to_owned(), "2.0 s".to_owned()));
+        assert_eq!((summary.percentile(50), summary.percentile(100)), ("< 1 s".to_owned(), "2 s".to_owned()));
         assert_eq!(summary.reasons, BTreeMap::from([("SLIPPAGE".to_owned(), 1)]));
         assert_eq!(since(now), Timestamp::from_millis(19_994 * DAY_MILLIS));
         assert_eq!(Summary::new(&[], now).success_rate(), "–");
@@ -298,11 +306,14 @@ mod tests {
             (Some(9), 7, 2)
         );
         let charts = summary.charts().into_string();
-        assert!(charts.contains("Sponsored fees by day") && charts.contains("99 of 100"), "{charts}");
-        assert_eq!((summary.service_fees, summary.ranked_reasons().len()), (6, 1));
+        assert!(charts.contains("Sponsored fees by day") && charts.contains("99th percentile"), "{charts}");
+        assert!(charts.contains("App fees by day") && !charts.contains("Revenue by day"), "{charts}");
+        assert_eq!((summary.service_fees, summary.ranked_reasons()), (6, vec![("Slippage".to_owned(), 1)]));
         assert!(!summary.figures().into_string().contains("Revenue"));
-        let figures = summary.for_operator().figures().into_string();
-        assert!(figures.contains("Revenue") && !figures.contains("newest"), "{figures}");
+        let summary = summary.for_operator();
+        let figures = summary.figures().into_string();
+        assert!(figures.contains("Revenue") && figures.contains("2 of 3") && !figures.contains("newest"), "{figures}");
+        assert!(summary.charts().into_string().contains("Revenue by day"));
         let many = vec![fact(20_000, "success", 1, None); usize::try_from(MAX_FACTS).unwrap()];
         assert!(Summary::new(&many, now).figures().into_string().contains("newest 2,000"));
     }

@@ -13,7 +13,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::pay_address::PayAt;
-use super::requests::chain_name;
+use super::request_table::chain_name;
 use super::transfer_form::{Wish, form};
 use crate::Dashboard;
 use crate::account::Account;
@@ -100,7 +100,7 @@ fn introduction() -> Markup {
             h2 { "How it goes" }
             ol.plain.steps {
                 li { strong { "Quote." } " You see what arrives, at least and as expected, and what each part costs." }
-                li { strong { "Pay." } " You sign one deposit in your wallet, or send it from an exchange to an address." }
+                li { strong { "Pay." } " You sign a deposit in your wallet, or send it to an address from an exchange." }
                 li {
                     strong { "Watch." } " The request's page follows it, step by step. "
                     "What cannot be filled is sent back."

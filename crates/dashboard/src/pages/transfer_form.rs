@@ -238,19 +238,18 @@ fn options(keys: &[ApiKey], wish: &Wish) -> Markup {
                     option value="" selected[wish.key.is_empty()] { "None" }
                 }
             }))
-            details open[!wish.recipient.is_empty() || !wish.refund_to.is_empty()] {
-                summary { "Another recipient" }
-                div.filters.roomy {
-                    (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
-                        input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
+        }
+        details open[!wish.recipient.is_empty() || !wish.refund_to.is_empty()] {
+            summary { "Another recipient" }
+            div.filters.roomy {
+                (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
+                    input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
+                }))
+                // A deposit from a wallet goes back to it; the style shows this for an address alone.
+                div.refund-to {
+                    (field("refundTo", "Refund to", "Your own wallet if empty, never an exchange's.", &html! {
+                        input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off" spellcheck="false";
                     }))
-                    // A deposit from a wallet goes back to it; the style shows this for an address alone.
-                    div.refund-to {
-                        (field("refundTo", "Refund to", "Your own wallet if empty, never an exchange's.", &html! {
-                            input #refundTo name="refundTo" value=(wish.refund_to) autocomplete="off"
-                                spellcheck="false";
-                        }))
-                    }
                 }
             }
         }

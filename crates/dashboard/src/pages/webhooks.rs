@@ -19,7 +19,7 @@ use crate::failure::Failure;
 use crate::guard::Fields;
 use crate::json::{list, number, text};
 use crate::layout::{Frame, Page, Section, token};
-use crate::markup::{done, empty, field, short, status, time_of};
+use crate::markup::{done, empty, field, short, status, time_of, words};
 use crate::times;
 
 const ENDPOINT: &str = "/webhooks/endpoint";
@@ -124,11 +124,11 @@ fn settings(account: &Account, key: &ApiKey, endpoint: Option<&Value>) -> Markup
             }))
             label.check { input type="checkbox" name="enabled" value="yes" checked[enabled]; " Enabled" }
             fieldset {
-                legend { "Statuses to be told; none chosen means all" }
+                legend { "Statuses to be told of: all, if none is chosen" }
                 @for it in Status::ALL {
                     label.check {
                         input type="checkbox" name="status" value=(it.as_str()) checked[chosen.contains(&it.as_str())];
-                        " " (it.as_str())
+                        " " (words(it.as_str()))
                     }
                 }
             }
