@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 
 import { network } from '../../clients/sdk/support/dev.mjs'
 import { findings, launch, LOOKS, open, screenshot } from '../support/browser.mjs'
+import { history } from '../support/history.mjs'
 import { receiver } from '../support/receiver.mjs'
 import { announcedWallet, chainsOfMoney, repeatedClicks } from '../support/wallets.mjs'
 
@@ -20,7 +21,7 @@ let browser
 let hooks
 let main
 const at = (path) => `${net.facts.baseUrl}${path}`
-const own = { key: '', request: '', refunded: '', awaited: '' }
+const own = { local: '', key: '', request: '', refunded: '', awaited: '' }
 const run = promisify(execFile)
 
 before(async () => {
@@ -92,6 +93,19 @@ test('a wallet signs in', async () => {
   await page.getByRole('button', { name: 'Use the test wallet' }).click()
   await page.waitForURL(at('/dashboard'))
   await page.getByRole('heading', { name: 'Overview' }).waitFor()
+})
+
+test('transfers of six days are on the overview', async () => {
+  const { page } = main
+  await page.goto(at('/dashboard/keys'))
+  own.local = await page.getByRole('link', { name: 'local', exact: true }).getAttribute('href')
+  // Calls are counted every ten seconds. Only a picture needs each day's own.
+  const today = page.locator('tr', { hasText: 'Quotes' }).locator('td').nth(2)
+  const counted = (calls) => process.env.SCREENSHOTS && until(page, own.local, async () => Number(await today.innerText()) >= calls)
+  await history(net, counted)
+  const chart = page.locator('section', { has: page.getByRole('heading', { name: 'Requests by day' }) })
+  // Across midnight the first of the days is out of the week.
+  await until(page, '/dashboard', async () => (await chart.locator('rect.c-good').count()) >= 5)
 })
 
 test('a wallet that announces itself signs in', async () => {
@@ -382,7 +396,7 @@ test('every page is good to see and to hear, in every look', async () => {
   const pages = {
     overview: '/dashboard', transfer: '/dashboard/transfer', requests: '/dashboard/requests',
     request: `/dashboard/requests/${own.request}`, refund: `/dashboard/requests/${own.refunded}`,
-    awaited: `/dashboard/requests/${own.awaited}`, keys: '/dashboard/keys', key: `/dashboard/keys/${own.key}`, webhooks: `/dashboard/keys/${own.key}/webhooks`,
+    awaited: `/dashboard/requests/${own.awaited}`, keys: '/dashboard/keys', key: own.local, webhooks: `/dashboard/keys/${own.key}/webhooks`,
     balance: '/dashboard/balance', operator: '/dashboard/operator', missing: '/dashboard/nowhere',
   }
   for (const look of LOOKS) {

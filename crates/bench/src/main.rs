@@ -2,6 +2,7 @@
 //! database. It asserts nothing about time, because a busy machine would fail a check that a quiet one passes, except for
 //! ratios of two things that are measured by turns.
 
+mod backdate;
 mod baseline;
 mod chaos;
 mod client;
@@ -51,6 +52,9 @@ enum Measure {
     List(list::ListArgs),
     /// Transfers while the service is killed, nodes misbehave and chains reorganise: each ends exactly once.
     Chaos(chaos::ChaosArgs),
+    /// Moves the records of a local network into the past, so that its charts have days to show. Measures nothing.
+    #[command(hide = true)]
+    Backdate(backdate::BackdateArgs),
     /// The service itself, as its own binary runs it.
     #[command(hide = true)]
     Causeway {
@@ -90,6 +94,7 @@ fn main() -> ExitCode {
         Measure::Webhooks(args) => block_on(deliveries(&args)),
         Measure::List(args) => block_on(list(&args)),
         Measure::Chaos(args) => block_on(chaos(&args)),
+        Measure::Backdate(args) => block_on(backdate::run(&args)),
         Measure::Causeway { args } => {
             let args = std::iter::once("causeway".into()).chain(args);
             causeway::commands::run(causeway::cli::Cli::parse_from(args))

@@ -23,7 +23,7 @@ use crate::layout::{Frame, Page, Section};
 use crate::markup::{copied, empty, field, figure, short, status, time, time_in};
 
 /// Entries on one page.
-const ENTRIES: u16 = 50;
+const ENTRIES: u16 = 25;
 
 impl Dashboard {
     /// The wallets whose balances an account sees: its own, and those linked to its keys.
