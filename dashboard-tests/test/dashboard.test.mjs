@@ -408,6 +408,9 @@ test('every page is good to see and to hear, in every look', async () => {
       assert.equal(answer.status(), page === 'missing' ? 404 : 200, path)
       assert.ok((await answer.body()).length < 100 * 1024, `${path} is too large`)
       await isGood(shown, name, page)
+      if (page !== 'requests') continue
+      const cut = await shown.page.locator('.scroll:has(table.stack)').evaluate((it) => it.scrollWidth - it.clientWidth)
+      assert.ok(cut <= 0, `the table of requests is cut by ${cut} px in ${name}`)
     }
     for (const [page, way] of [['quote', 'wallet'], ['address', 'address']]) {
       await shown.page.goto(at('/dashboard/transfer'))

@@ -93,7 +93,7 @@ fn framed(account: &Account, body: &Markup) -> Page {
     Frame::new("Transfer", Section::Transfer, account).with(&["copy.js", "transfer.js"]).page(body)
 }
 
-/// What a transfer is, for somebody who has not made one.
+/// The course of a transfer, for somebody who has not made one.
 fn introduction() -> Markup {
     html! {
         section.card {

@@ -220,7 +220,7 @@ fn switch(wish: &Wish) -> Markup {
     }
 }
 
-/// How it is paid, under which key, and for whom.
+/// The way to pay, the key, and the people where they are others.
 fn options(keys: &[ApiKey], wish: &Wish) -> Markup {
     html! {
         div.filters.roomy {
