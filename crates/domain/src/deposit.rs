@@ -89,7 +89,8 @@ pub struct Facts {
     /// may fill in.
     pub payer: Address,
     pub sender: Address,
-    /// One of our own wallets sent it: the sweep of a deposit address. Anybody may sweep a strict one.
+    /// One of our own wallets sent it, and it is what that sweep of a deposit address was decided for. Anybody may sweep a
+    /// strict one.
     pub swept: bool,
     /// A relayer of ours sent it by the very transaction that the user signed for.
     pub relayed: bool,

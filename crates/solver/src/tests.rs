@@ -19,6 +19,7 @@ mod payment_events;
 mod quorum;
 mod recovery;
 mod relays;
+mod reorged_sweeps;
 mod reverts;
 mod screening;
 mod scripted;

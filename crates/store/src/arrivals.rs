@@ -56,6 +56,7 @@ macro_rules! columns {
 
 /// Keeps a transfer. One that is known stands in its newest block; false for one that was swept already.
 pub fn put(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<bool, StoreError> {
+    untie(tx, arrival)?;
     let kept = tx.execute(
         "insert into deposit_arrival (chain_id, address, currency, amount, tx_hash, log_index, sender, block_number,
          block_hash, ripe_at, created_at, direct) values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
@@ -79,6 +80,29 @@ pub fn put(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<bool, StoreError> {
         ],
     )?;
     Ok(kept > 0)
+}
+
+/// Unties a transfer that a reorg has put behind the sweep it was tied to: it is still at the address. Within one block
+/// the logs of tokens tell; native currency has none, and its balance tells.
+fn untie(tx: &mut Tx<'_>, arrival: &Arrival) -> Result<(), StoreError> {
+    let Some(hash) = arrival.tx else { return Ok(()) };
+    tx.execute(
+        "update deposit_arrival set sweep_id = null where chain_id = $1 and tx_hash = $2 and log_index = $3
+         and address = $4 and sweep_id is not null and block_hash <> $6 and exists (
+         select 1 from payment p where p.purpose = 'sweep' and p.subject = deposit_arrival.sweep_id
+         and p.state in ('mined', 'final') and (p.block_number < $5 or (p.block_number = $5 and exists (
+         select 1 from deposit d where d.chain_id = p.chain_id and d.tx_hash = p.tx_hash and d.state <> 'gone'
+         and d.log_index < $3))))",
+        &[
+            arrival.chain.0.try_into()?,
+            hash.into(),
+            arrival.log_index.into(),
+            arrival.address.into(),
+            arrival.block_number.try_into()?,
+            arrival.block_hash.into(),
+        ],
+    )?;
+    Ok(())
 }
 
 /// The money at an address, as far as it is known by transfers, the largest first: many small ones must not hide it.

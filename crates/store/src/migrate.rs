@@ -86,6 +86,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 35, name: "0035_revenue", sql: include_str!("../migrations/0035_revenue.sql") },
     Migration { version: 36, name: "0036_sponsored_fees", sql: include_str!("../migrations/0036_sponsored_fees.sql") },
     Migration { version: 37, name: "0037_recent_voids", sql: include_str!("../migrations/0037_recent_voids.sql") },
+    Migration { version: 38, name: "0038_sweep_amounts", sql: include_str!("../migrations/0038_sweep_amounts.sql") },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

@@ -23,13 +23,15 @@ pub struct Sweep {
     pub request: RequestId,
     /// Why the deposit goes back.
     pub reason: Option<FailReason>,
+    /// The balance that a sweep for the order of its address was decided for.
+    pub expected: Option<Amount>,
 }
 
 /// Begins a sweep. False while another one of the same balance is under way.
 pub fn begin(tx: &mut Tx<'_>, sweep: &Sweep, now: Timestamp) -> Result<bool, StoreError> {
     let begun = tx.execute(
         "insert into deposit_sweep (sweep_id, chain_id, address, currency, order_id, request_id, reason, state,
-         created_at) values ($1, $2, $3, $4, $5, $6, $7, 'live', $8) on conflict do nothing",
+         created_at, expected) values ($1, $2, $3, $4, $5, $6, $7, 'live', $8, $9) on conflict do nothing",
         &[
             sweep.id.into(),
             sweep.chain.0.try_into()?,
@@ -39,9 +41,19 @@ pub fn begin(tx: &mut Tx<'_>, sweep: &Sweep, now: Timestamp) -> Result<bool, Sto
             sweep.request.into(),
             sweep.reason.map(FailReason::as_str).into(),
             now.into(),
+            sweep.expected.map(|expected| expected.to_string()).into(),
         ],
     )?;
     Ok(begun > 0)
+}
+
+/// The balance that a sweep was decided for, if it was one for this order.
+pub fn expected(tx: &mut Tx<'_>, id: B256, order: OrderId) -> Result<Option<Amount>, StoreError> {
+    let row = tx.row(
+        "select expected from deposit_sweep where sweep_id = $1 and order_id = $2 and expected is not null",
+        &[id.into(), order.into()],
+    )?;
+    row.map(|row| row.amount(0)).transpose()
 }
 
 /// True while a sweep of this balance is under way.

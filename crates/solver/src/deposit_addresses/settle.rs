@@ -146,7 +146,7 @@ async fn settle_one(
     let grace = solver.terms.deposit_addresses.grace;
     let purpose = match plan(&arrived, grace)? {
         Plan::Wait => None,
-        Plan::Sweep => Some(Purpose::Order),
+        Plan::Sweep => Some(Purpose::Order(arrived.balance)),
         // However little it is, its recipient has been paid for it before a reorg took the deposit away: priced anew, it
         // would be paid out twice.
         Plan::Requote => match facts.missing.first() {

@@ -24,8 +24,8 @@ use crate::payments::lane::{self, Unassigned, first_offer};
 /// The purpose of a sweep.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
-    /// It is to pay for the order that the address was given out for.
-    Order,
+    /// It is to pay for the order that the address was given out for, with the balance that was read.
+    Order(Amount),
     /// It is to pay for an order of its own, whose request begins with it.
     Requoted { quote: QuoteRow, order: OrderId, supersedes: bool },
     /// It is to pay for an order that an earlier sweep was for, and that was paid out before a reorg took its deposit away.
@@ -55,11 +55,11 @@ pub(crate) fn sweep(
         return Ok(None);
     }
     let id = id(chain, place, sweeps::count(tx, chain, place.address, place.currency)?);
-    let (order, request, reason) = match purpose {
-        Purpose::Order => (given.order, given.request, None),
-        Purpose::Requoted { quote, order, .. } => (*order, RequestId(quote.request_id), None),
-        Purpose::Again { order, request } => (*order, *request, None),
-        Purpose::Back(reason) => (back_under(id), given.request, Some(*reason)),
+    let (order, request, reason, expected) = match purpose {
+        Purpose::Order(balance) => (given.order, given.request, None, Some(*balance)),
+        Purpose::Requoted { quote, order, .. } => (*order, RequestId(quote.request_id), None, None),
+        Purpose::Again { order, request } => (*order, *request, None, None),
+        Purpose::Back(reason) => (back_under(id), given.request, Some(*reason), None),
     };
     let payment = Unassigned {
         subject: Subject::Sweep(id),
@@ -86,7 +86,8 @@ pub(crate) fn sweep(
             deposit_addresses::supersede(tx, place.address, opened.id)?;
         }
     }
-    let sweep = Sweep { id, chain, address: place.address, currency: place.currency, order, request, reason };
+    let Place { address, currency } = place;
+    let sweep = Sweep { id, chain, address, currency, order, request, reason, expected };
     if !sweeps::begin(tx, &sweep, context.now)? {
         return Err(SolverError::InvariantViolated("a balance is swept twice in one unit"));
     }

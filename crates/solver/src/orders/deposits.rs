@@ -7,7 +7,7 @@ use domain::ids::{OrderId, RequestId};
 use domain::money::{Amount, UsdMicros};
 use domain::quote::Quote;
 use domain::request::{Event, State as RequestState};
-use evm::{Head, Id, SeenDeposit};
+use evm::{Head, Id, SeenDeposit, calldata};
 use serde::Serialize;
 use store::deposits::{Deposit, DepositId, DepositRow};
 use store::payments::PaymentRow;
@@ -192,8 +192,10 @@ pub fn confirm(
     advance(tx, request, event, &Figures::of(deposit), context)
 }
 
-/// True if the deposit came in a call of ours to the factory of deposit addresses. A stranger's calls run in fills of ours
-/// too, and may sweep or deposit whatever they like: those are not our word that nothing more is expected.
+/// True if the deposit came in a call of ours to the factory of deposit addresses, and is what that sweep was decided for. A
+/// stranger's calls run in fills of ours too, and may sweep or deposit whatever they like; and a reorg may put our sweep
+/// before the payment that it was for, so that it brings a stranger's dust. Neither is our word that nothing more is
+/// expected.
 fn is_our_sweep(
     tx: &mut Tx<'_>,
     request: &Request,
@@ -212,7 +214,10 @@ fn is_our_sweep(
             && (record.chain, record.tx) == (deposit.chain, deposit.tx)
             && record.target == Some(factory)
     };
-    Ok(records::of_request(tx, request.id)?.iter().any(is_sweep))
+    let Some(record) = records::of_request(tx, request.id)?.into_iter().find(is_sweep) else { return Ok(false) };
+    let Some(sweep) = calldata::trailing_id(&record.data) else { return Ok(false) };
+    let expected = sweeps::expected(tx, sweep, request.order_id)?;
+    Ok(expected.is_some_and(|expected| deposit.amount >= expected))
 }
 
 /// True if a relayer of ours sent the deposit by this request's own relay. A stranger's calls run in relays too, and may

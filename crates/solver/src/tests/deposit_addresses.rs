@@ -8,7 +8,7 @@ use alloy::sol_types::SolCall;
 use domain::deposit_address::{AddressAsk, Derivation, Factory, Kind};
 use domain::fail::FailReason;
 use domain::ids::OrderId;
-use domain::money::{Amount, UsdMicros};
+use domain::money::Amount;
 use domain::payment::State as PaymentState;
 use domain::quote::{Quote, QuoteOptions};
 use domain::request::State;
@@ -16,11 +16,9 @@ use evm::SeenDeposit;
 use store::arrivals::{self, Arrival, Place};
 use store::blocks::{self, Cursor};
 use store::deposit_addresses::{self, DepositAddress, Ends};
-use store::losses::Loss;
 use store::payments::{PaymentRow, Subject};
 use store::requests::Request;
-use store::sweeps::Missing;
-use store::{Tx, deposits, losses, payments, requests, settlements, sweeps};
+use store::{Tx, deposits, payments, requests, settlements};
 
 use super::world::*;
 use crate::chain::payment_events::{finalise, mined};
@@ -68,7 +66,7 @@ pub(super) async fn given_for(world: &World, ask: AddressAsk, refund_to: Option<
     (quote, given)
 }
 
-fn place(given: &DepositAddress) -> Place {
+pub(super) fn place(given: &DepositAddress) -> Place {
     Place { address: given.address, currency: given.currency }
 }
 
@@ -76,14 +74,19 @@ pub(super) async fn arrives(world: &World, given: &DepositAddress, units: u128, 
     arrives_from(world, given, units, (STRANGER, tx, BLOCK)).await;
 }
 
-async fn arrives_from(world: &World, given: &DepositAddress, units: u128, (sender, tx, block): (Address, u8, u64)) {
+pub(super) async fn arrives_from(
+    world: &World,
+    given: &DepositAddress,
+    units: u128,
+    (sender, tx, block): (Address, u8, u64),
+) {
     let arrival = Arrival {
         chain: ORIGIN,
         address: given.address,
         currency: given.currency,
         amount: super::world::units(units),
         tx: Some(B256::repeat_byte(tx)),
-        log_index: 0,
+        log_index: 3,
         sender: Some(sender),
         direct: true,
         block_number: block,
@@ -107,7 +110,7 @@ pub(super) async fn swept(
         .unwrap()
 }
 
-async fn waiting(world: &World, given: &DepositAddress) -> usize {
+pub(super) async fn waiting(world: &World, given: &DepositAddress) -> usize {
     let place = place(given);
     let read = move |tx: &mut Tx<'_>| arrivals::waiting_at(tx, ORIGIN, place.address, place.currency);
     world.store.read(read).await.unwrap().len()
@@ -116,6 +119,16 @@ async fn waiting(world: &World, given: &DepositAddress) -> usize {
 async fn request(world: &World, quote: &Quote) -> Request {
     let id = quote.id;
     world.store.read(move |tx| requests::find(tx, id)).await.unwrap().unwrap()
+}
+
+/// A sweep for the order of an address, decided for so much.
+pub(super) fn for_order(units: u128) -> Purpose {
+    Purpose::Order(super::world::units(units))
+}
+
+/// The deposit of so much that a sweep for the order of its address makes.
+pub(super) fn brought(given: &DepositAddress, payment: &PaymentRow, units: u128, depositor: Address) -> SeenDeposit {
+    SeenDeposit { input: payment.payment.data.clone(), ..deposited(given, given.order, units, depositor) }
 }
 
 /// The deposit that a sweep of ours makes.
@@ -130,7 +143,7 @@ async fn a_sweep_is_one_payment_that_moves_gas_and_settles_nothing() {
     let (_, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
     assert!(matches!(given.derivation, Derivation::Strict { depositor, .. } if depositor == REFUND_TO));
     arrives(&world, &given, QUOTED, 1).await;
-    let payment = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+    let payment = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
     assert!(matches!(payment.payment.subject, Subject::Sweep(_)));
     assert!(payment.payment.value.is_zero() && payment.payment.amount.is_zero());
     assert_eq!(evm::calldata::trailing_id(&payment.payment.data), Some(payment.payment.order().0));
@@ -141,7 +154,7 @@ async fn a_sweep_is_one_payment_that_moves_gas_and_settles_nothing() {
     // While it is under way there is no other, whatever else arrives.
     assert_eq!(waiting(&world, &given).await, 0);
     arrives(&world, &given, 5, 2).await;
-    assert!(swept(&world, &given, Purpose::Order, REFUND_TO).await.is_none());
+    assert!(swept(&world, &given, for_order(QUOTED), REFUND_TO).await.is_none());
     assert_eq!(waiting(&world, &given).await, 1);
 }
 
@@ -150,10 +163,10 @@ async fn a_sweep_that_failed_for_good_leaves_the_money_to_the_next() {
     let world = World::new().await;
     let (_, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
     arrives(&world, &given, QUOTED, 1).await;
-    let first = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+    let first = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
     let (handle, failed) = (world.handle(ORIGIN), sent(&first, false));
     world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 1), &failed, context)).await.unwrap();
-    assert!(swept(&world, &given, Purpose::Order, REFUND_TO).await.is_none(), "it is not final");
+    assert!(swept(&world, &given, for_order(QUOTED), REFUND_TO).await.is_none(), "it is not final");
     let id = first.id;
     world
         .unit(move |tx, context| {
@@ -164,81 +177,13 @@ async fn a_sweep_that_failed_for_good_leaves_the_money_to_the_next() {
         .unwrap();
     let state = world.store.read(move |tx| payments::find(tx, id)).await.unwrap().unwrap().state;
     assert_eq!((state, waiting(&world, &given).await), (PaymentState::Void, 1));
-    let second = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
+    let second = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
     assert_ne!(second.payment.subject, first.payment.subject);
     // One that is mined frees the address for the next.
     let (handle, done) = (world.handle(ORIGIN), sent(&second, true));
     world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 2), &done, context)).await.unwrap();
     arrives(&world, &given, 5, 2).await;
-    assert!(swept(&world, &given, Purpose::Order, REFUND_TO).await.is_some());
-}
-
-/// A reorg may put a sweep before the transfer that it was to take: it succeeds, and the money is still there.
-#[tokio::test]
-async fn a_sweep_that_brought_nothing_leaves_the_money_to_the_next() {
-    for brings in [false, true] {
-        let world = World::new().await;
-        let (_, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
-        arrives(&world, &given, QUOTED, 1).await;
-        let payment = swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
-        let (handle, done) = (world.handle(ORIGIN), sent(&payment, true));
-        if brings {
-            let seen = deposited(&given, given.order, QUOTED, REFUND_TO);
-            world.deposit(SeenDeposit { tx: done.hash, ..seen }).await.unwrap();
-        }
-        world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 1), &done, context)).await.unwrap();
-        assert_eq!(waiting(&world, &given).await, 0, "not before it is final");
-        let id = payment.id;
-        let is_final = move |tx: &mut Tx<'_>, context: &PayContext| {
-            let stored = payments::find(tx, id)?.unwrap();
-            finalise(tx, &stored, context)
-        };
-        world.unit(is_final).await.unwrap();
-        assert_eq!(waiting(&world, &given).await, usize::from(!brings));
-    }
-}
-
-/// An order that was priced anew and paid out, and whose deposit a reorg took away, is the one that the same money pays for
-/// when it is swept again.
-#[tokio::test]
-async fn an_order_whose_deposit_is_missing_is_swept_for_again() {
-    let world = World::new().await;
-    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
-    arrives(&world, &given, QUOTED, 1).await;
-    let (order, request) = (OrderId(B256::repeat_byte(0x77)), quote.id);
-    swept(&world, &given, Purpose::Again { order, request }, REFUND_TO).await.unwrap();
-    let at = place(&given);
-    let missing = move |tx: &mut Tx<'_>| sweeps::missing(tx, ORIGIN, at.address, at.currency);
-    assert_eq!(world.store.read(missing).await.unwrap(), []);
-    let amount = units(QUOTED);
-    let loss = Loss { order, request, chain: ORIGIN, currency: USDC, amount, usd: UsdMicros(1), deadline: NOW };
-    world.unit(move |tx, context| Ok(losses::open(tx, &loss, context.now)?)).await.unwrap();
-    assert_eq!(world.store.read(missing).await.unwrap(), [Missing { order, request, amount }]);
-}
-
-/// A sweep is mined again after a reorg, before some of the transfers that it was for.
-#[tokio::test]
-async fn a_part_of_the_money_that_an_order_was_paid_out_for_does_not_go_back() {
-    let world = World::new().await;
-    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
-    let (order, at) = (given.order, place(&given));
-    arrives(&world, &given, QUOTED, 1).await;
-    swept(&world, &given, Purpose::Order, REFUND_TO).await.unwrap();
-    let seen = deposited(&given, order, QUOTED, REFUND_TO);
-    world.deposit(seen.clone()).await.unwrap();
-    assert!(world.live(Subject::Fill(order)).await.is_some());
-    world
-        .unit(move |tx, context| {
-            let stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
-            orders::deposits::vanish(tx, &stored, context)
-        })
-        .await
-        .unwrap();
-    let part = SeenDeposit { tx: B256::repeat_byte(0x5b), ..deposited(&given, order, QUOTED / 2, REFUND_TO) };
-    assert!(back(&world, part).await.is_none(), "it was paid for");
-    let missing = move |tx: &mut Tx<'_>| sweeps::missing(tx, ORIGIN, at.address, at.currency);
-    let left = Missing { order, request: quote.id, amount: units(QUOTED / 2) };
-    assert_eq!(world.store.read(missing).await.unwrap(), [left], "the rest still is");
+    assert!(swept(&world, &given, for_order(QUOTED), REFUND_TO).await.is_some());
 }
 
 #[tokio::test]
@@ -260,8 +205,8 @@ async fn what_a_sweep_brings_is_filled_or_refunded_by_the_rules_of_its_address()
         let world = World::new().await;
         let (quote, given) = given(&world, kind, refund_to).await;
         arrives(&world, &given, units, 1).await;
-        swept(&world, &given, Purpose::Order, depositor(&given)).await.unwrap();
-        world.deposit(deposited(&given, given.order, units, depositor(&given))).await.unwrap();
+        let payment = swept(&world, &given, for_order(units), depositor(&given)).await.unwrap();
+        world.deposit(brought(&given, &payment, units, depositor(&given))).await.unwrap();
         let request = request(&world, &quote).await;
         assert_eq!(request.state, state, "{name}");
         let refund = world.live(Subject::Refund(given.order)).await;
@@ -280,8 +225,8 @@ async fn a_refund_to_the_sender_goes_to_nobody_who_sent_only_a_part() {
     let world = World::new().await;
     let (quote, given) = given(&world, Kind::Strict, Some(Address::ZERO)).await;
     arrives(&world, &given, QUOTED / 20, 1).await;
-    swept(&world, &given, Purpose::Order, STRANGER).await.unwrap();
-    world.deposit(deposited(&given, given.order, QUOTED / 2, STRANGER)).await.unwrap();
+    let payment = swept(&world, &given, for_order(QUOTED / 20), STRANGER).await.unwrap();
+    world.deposit(brought(&given, &payment, QUOTED / 2, STRANGER)).await.unwrap();
     assert_eq!(request(&world, &quote).await.state, State::Failed);
     assert!(world.live(Subject::Refund(given.order)).await.is_none());
 }
@@ -375,7 +320,7 @@ fn costs(world: &World) -> (Amount, Amount) {
 }
 
 /// Returns a deposit once it is final.
-async fn back(world: &World, seen: SeenDeposit) -> Option<PaymentRow> {
+pub(super) async fn back(world: &World, seen: SeenDeposit) -> Option<PaymentRow> {
     let handle = world.handle(ORIGIN);
     world.deposit(seen.clone()).await.unwrap();
     let give_back = move |tx: &mut Tx<'_>, context: &PayContext| {
@@ -395,8 +340,8 @@ async fn the_gas_of_the_sweep_comes_off_whatever_goes_back_after_it() {
     // The refund of a strict order that was paid too little.
     let (_, strict) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
     arrives(&world, &strict, QUOTED / 2, 1).await;
-    swept(&world, &strict, Purpose::Order, REFUND_TO).await.unwrap();
-    world.deposit(deposited(&strict, strict.order, QUOTED / 2, REFUND_TO)).await.unwrap();
+    let payment = swept(&world, &strict, for_order(QUOTED / 2), REFUND_TO).await.unwrap();
+    world.deposit(brought(&strict, &payment, QUOTED / 2, REFUND_TO)).await.unwrap();
     let refund = world.live(Subject::Refund(strict.order)).await.unwrap().payment.amount;
     assert_eq!(refund, of(QUOTED / 2).checked_sub(transfer).unwrap().checked_sub(sweep).unwrap());
     // The return of what could not be quoted, and of what does not pay for its own gas.

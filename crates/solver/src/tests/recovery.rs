@@ -9,11 +9,10 @@ use domain::request::{Event, State};
 use store::payments::Subject;
 use store::{Tx, dues, requests};
 
-use super::deposit_addresses::{QUOTED, arrives, deposited, given_for, swept};
+use super::deposit_addresses::{QUOTED, arrives, deposited, for_order, given_for, swept};
 use super::world::*;
 use crate::chain::payment_events::retry;
 use crate::context::PayContext;
-use crate::deposit_addresses::sweep::Purpose;
 use crate::operator::manual_refund::{Decision, NotRefunded, refund};
 use crate::orders::advance::advance;
 
@@ -24,7 +23,7 @@ async fn waits(world: &mut World, recovery: Option<Address>, depositor: Address)
     world.snapshot(DESTINATION, |snapshot| snapshot.tokens.get_mut(&USDC).unwrap().treasury = units(0));
     let (quote, given) = given_for(world, AddressAsk { kind: Kind::Open, recovery }, None).await;
     arrives(world, &given, QUOTED, 1).await;
-    swept(world, &given, Purpose::Order, depositor).await.unwrap();
+    swept(world, &given, for_order(QUOTED), depositor).await.unwrap();
     world.deposit(deposited(&given, given.order, QUOTED, depositor)).await.unwrap();
     assert_eq!(world.state(quote.id).await, State::Pending);
     (quote, given.order)

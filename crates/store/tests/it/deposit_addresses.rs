@@ -1,22 +1,25 @@
 //! Deposit addresses, the transfers to them and their sweeps, as the database keeps them.
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use domain::deposit_address::{Derivation, Kind, RouteKey};
 use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
+use domain::payment::State;
 use domain::time::Timestamp;
 use store::arrivals::{self, Arrival, BehindDeposit, Place};
 use store::blocks::{self, Cursor};
 use store::deposit_addresses::{self, DepositAddress, Ends, Search};
+use store::payments::{self, Fees, Mined, Payment, Subject};
 use store::sweeps::{self, Sweep};
-use store::{QuoteRow, Store, StoreError};
+use store::{QuoteRow, Store, StoreError, lanes};
 
 use crate::database::Database;
 
 crate::on_both_engines! {
     an_address_is_found_among_many_and_on_its_chain_only
     a_transfer_is_kept_once_and_swept_once
+    a_transfer_that_stands_behind_its_sweep_waits_again
     a_balance_is_looked_at_when_it_is_ripe_and_not_postponed
     an_address_is_searched_again_after_a_while
     an_address_that_was_never_paid_is_forgotten_with_its_request
@@ -146,6 +149,7 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
             order: OrderId(B256::repeat_byte(n)),
             request: RequestId(B256::repeat_byte(1)),
             reason,
+            expected: None,
         };
         assert!(sweeps::begin(tx, &sweep(0x51, None), NOW)?);
         arrivals::swept(tx, CHAIN, place, B256::repeat_byte(0x51))?;
@@ -176,6 +180,57 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
     Ok(())
 }
 
+/// A reorg puts the sweep of a transfer into block 9: it has taken what stands before it, and nothing else.
+async fn a_transfer_that_stands_behind_its_sweep_waits_again(database: Database) -> anyhow::Result<()> {
+    let store = given(&database).await?;
+    let unit = move |tx: &mut store::Tx<'_>| {
+        let (id, wallet) = (B256::repeat_byte(0x51), Address::repeat_byte(0xf1));
+        let (address, place) = (Address::repeat_byte(1), Place { address: Address::repeat_byte(1), currency: USDC });
+        let (order, request) = (OrderId(B256::repeat_byte(0x52)), RequestId(B256::ZERO));
+        for transfer in [0xa1, 0xa2] {
+            assert!(arrivals::put(tx, &arrival(1, transfer, 5, 8))?);
+        }
+        let expected = Some(Amount::new(U256::from(10)));
+        let sweep = Sweep { id, chain: CHAIN, address, currency: USDC, order, request, reason: None, expected };
+        assert!(sweeps::begin(tx, &sweep, NOW)?);
+        arrivals::swept(tx, CHAIN, place, id)?;
+        assert_eq!(sweeps::expected(tx, id, order)?, expected);
+        assert_eq!(sweeps::expected(tx, id, OrderId(B256::ZERO))?, None, "another order's");
+        lanes::register(tx, CHAIN, wallet)?;
+        let payment = Payment {
+            subject: Subject::Sweep(id),
+            request,
+            chain: CHAIN,
+            wallet,
+            nonce: 0,
+            target: Address::ZERO,
+            value: Amount::ZERO,
+            data: Bytes::new(),
+            gas: 21_000,
+            recipient: Address::ZERO,
+            currency: Address::ZERO,
+            amount: Amount::ZERO,
+        };
+        let payment = payments::assign(tx, payment, Fees { max_fee: 7, max_tip: 1 }, NOW)?.unwrap().id;
+        assert!(!arrivals::put(tx, &arrival(1, 0xa1, 5, 10))?, "the sweep is not mined");
+        payments::set_state(tx, payment, State::Mined, NOW)?;
+        let mined = Mined { tx: B256::repeat_byte(0x5e), block_number: 9, block_hash: at(9).hash, fee: None };
+        payments::set_mined(tx, payment, Some(mined))?;
+        assert!(!arrivals::put(tx, &arrival(1, 0xa1, 5, 8))?, "before it");
+        assert!(!arrivals::put(tx, &arrival(1, 0xa1, 5, 9))?, "in its block, and nothing tells");
+        assert!(arrivals::put(tx, &arrival(1, 0xa1, 5, 10))?, "behind it");
+        let waiting = arrivals::waiting_at(tx, CHAIN, address, USDC)?;
+        assert_eq!(
+            waiting.iter().map(|it| (it.tx, it.block_number)).collect::<Vec<_>>(),
+            [(Some(B256::repeat_byte(0xa1)), 10)]
+        );
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
 async fn a_balance_is_looked_at_when_it_is_ripe_and_not_postponed(database: Database) -> anyhow::Result<()> {
     let store = given(&database).await?;
     let (first, second) = (Address::repeat_byte(1), Address::repeat_byte(2));
@@ -198,7 +253,8 @@ async fn a_balance_is_looked_at_when_it_is_ripe_and_not_postponed(database: Data
         // One whose sweep is under way takes no turn; the same address in another currency, or on another chain, does.
         let id = B256::repeat_byte(0x51);
         let (order, request) = (OrderId(B256::repeat_byte(0x52)), RequestId(B256::repeat_byte(1)));
-        let live = Sweep { id, chain: CHAIN, address: first, currency: USDC, order, request, reason: None };
+        let live =
+            Sweep { id, chain: CHAIN, address: first, currency: USDC, order, request, reason: None, expected: None };
         let elsewhere = [
             Sweep { id: B256::repeat_byte(0x53), chain: ChainId(2), address: second, ..live },
             Sweep { id: B256::repeat_byte(0x54), currency: Address::ZERO, address: second, ..live },
@@ -342,7 +398,8 @@ async fn senders_are_found_behind_a_deposit(database: Database) -> anyhow::Resul
             let id = B256::repeat_byte(sweep);
             let request = RequestId(B256::repeat_byte(2));
             let address = place(2).address;
-            let sweep = Sweep { id, chain: CHAIN, address, currency: USDC, order: own, request, reason: None };
+            let sweep =
+                Sweep { id, chain: CHAIN, address, currency: USDC, order: own, request, reason: None, expected: None };
             assert!(sweeps::begin(tx, &sweep, NOW)?);
             arrivals::swept(tx, CHAIN, place(2), id)?;
             sweeps::end(tx, id, true)?;

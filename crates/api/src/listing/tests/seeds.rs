@@ -321,7 +321,7 @@ fn paid_at_address(tx: &mut Tx<'_>, quote: &QuoteRow) -> Result<(), StoreError> 
     };
     arrivals::put(tx, &arrival)?;
     let id = order.0;
-    let sweep = Sweep { id, chain, address, currency, order, request: given.request, reason: None };
+    let sweep = Sweep { id, chain, address, currency, order, request: given.request, reason: None, expected: None };
     sweeps::begin(tx, &sweep, created_at)?;
     arrivals::swept(tx, chain, Place { address, currency }, id)?;
     sweeps::end(tx, id, true)

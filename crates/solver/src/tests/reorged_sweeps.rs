@@ -1,0 +1,129 @@
+//! Cases of sweeps that a reorg has put before the payment that they were for.
+
+use alloy::primitives::B256;
+use domain::deposit_address::Kind;
+use domain::ids::OrderId;
+use domain::money::UsdMicros;
+use domain::request::State;
+use evm::SeenDeposit;
+use store::losses::Loss;
+use store::payments::{PaymentRow, Subject};
+use store::sweeps::Missing;
+use store::{Tx, deposits, losses, payments, sweeps};
+
+use super::deposit_addresses::{
+    QUOTED, REFUND_TO, arrives, arrives_from, back, brought, deposited, for_order, given, place, swept, waiting,
+};
+use super::world::*;
+use crate::chain::payment_events::{finalise, mined};
+use crate::context::PayContext;
+use crate::deposit_addresses::sweep::Purpose;
+use crate::orders;
+
+/// A block of the origin holds a sweep.
+async fn is_mined(world: &World, sweep: &PaymentRow, block: u64) {
+    let (handle, done) = (world.handle(ORIGIN), sent(sweep, true));
+    world.unit(move |tx, context| mined(tx, &handle, head(block), &done, context)).await.unwrap();
+}
+
+/// A stranger's dust is all that is there when the sweep is mined: it goes back as a request of its own, whenever it has its
+/// confirmations, and the payment behind it is swept and filled once.
+#[tokio::test]
+async fn dust_that_a_reorg_gave_to_our_sweep_does_not_take_the_place_of_the_payment() {
+    // The payment is found behind the sweep before the dust counts, or after that; in the block of the sweep or a later one.
+    for (found_first, block) in [(false, BLOCK + 1), (true, BLOCK + 1), (false, BLOCK)] {
+        let world = World::new().await;
+        let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+        arrives_from(&world, &given, QUOTED, (STRANGER, 1, BLOCK - 1)).await;
+        let first = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
+        let dust = SeenDeposit { tx: sent(&first, true).hash, ..brought(&given, &first, QUOTED / 20, REFUND_TO) };
+        if found_first {
+            is_mined(&world, &first, BLOCK).await;
+            arrives_from(&world, &given, QUOTED, (STRANGER, 1, block)).await;
+        }
+        let returned = back(&world, dust).await.unwrap();
+        assert_eq!((returned.payment.recipient, world.state(quote.id).await), (REFUND_TO, State::Waiting));
+        if !found_first {
+            is_mined(&world, &first, BLOCK).await;
+            assert_eq!(waiting(&world, &given).await, 0);
+            arrives_from(&world, &given, QUOTED, (STRANGER, 1, block)).await;
+        }
+        assert_eq!(waiting(&world, &given).await, 1);
+        let second = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
+        let seen = |tx| SeenDeposit { tx: B256::repeat_byte(tx), ..brought(&given, &second, QUOTED, REFUND_TO) };
+        world.deposit(seen(0xd2)).await.unwrap();
+        assert_eq!(world.state(quote.id).await, State::Pending);
+        let fill = world.live(Subject::Fill(given.order)).await.unwrap();
+        // Whoever sweeps it once more makes a deposit of its own.
+        world.deposit(SeenDeposit { sender: STRANGER, ..seen(0xd3) }).await.unwrap();
+        assert_eq!(world.live(Subject::Fill(given.order)).await.unwrap().id, fill.id);
+    }
+}
+
+/// A reorg may put a sweep before the transfer that it was to take: it succeeds, and the money is still there.
+#[tokio::test]
+async fn a_sweep_that_brought_nothing_leaves_the_money_to_the_next() {
+    for brings in [false, true] {
+        let world = World::new().await;
+        let (_, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+        arrives(&world, &given, QUOTED, 1).await;
+        let payment = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
+        let (handle, done) = (world.handle(ORIGIN), sent(&payment, true));
+        if brings {
+            let seen = deposited(&given, given.order, QUOTED, REFUND_TO);
+            world.deposit(SeenDeposit { tx: done.hash, ..seen }).await.unwrap();
+        }
+        world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 1), &done, context)).await.unwrap();
+        assert_eq!(waiting(&world, &given).await, 0, "not before it is final");
+        let id = payment.id;
+        let is_final = move |tx: &mut Tx<'_>, context: &PayContext| {
+            let stored = payments::find(tx, id)?.unwrap();
+            finalise(tx, &stored, context)
+        };
+        world.unit(is_final).await.unwrap();
+        assert_eq!(waiting(&world, &given).await, usize::from(!brings));
+    }
+}
+
+/// An order that was priced anew and paid out, and whose deposit a reorg took away, is the one that the same money pays for
+/// when it is swept again.
+#[tokio::test]
+async fn an_order_whose_deposit_is_missing_is_swept_for_again() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+    arrives(&world, &given, QUOTED, 1).await;
+    let (order, request) = (OrderId(B256::repeat_byte(0x77)), quote.id);
+    swept(&world, &given, Purpose::Again { order, request }, REFUND_TO).await.unwrap();
+    let at = place(&given);
+    let missing = move |tx: &mut Tx<'_>| sweeps::missing(tx, ORIGIN, at.address, at.currency);
+    assert_eq!(world.store.read(missing).await.unwrap(), []);
+    let amount = units(QUOTED);
+    let loss = Loss { order, request, chain: ORIGIN, currency: USDC, amount, usd: UsdMicros(1), deadline: NOW };
+    world.unit(move |tx, context| Ok(losses::open(tx, &loss, context.now)?)).await.unwrap();
+    assert_eq!(world.store.read(missing).await.unwrap(), [Missing { order, request, amount }]);
+}
+
+/// A sweep is mined again after a reorg, before some of the transfers that it was for.
+#[tokio::test]
+async fn a_part_of_the_money_that_an_order_was_paid_out_for_does_not_go_back() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+    let (order, at) = (given.order, place(&given));
+    arrives(&world, &given, QUOTED, 1).await;
+    swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
+    let seen = deposited(&given, order, QUOTED, REFUND_TO);
+    world.deposit(seen.clone()).await.unwrap();
+    assert!(world.live(Subject::Fill(order)).await.is_some());
+    world
+        .unit(move |tx, context| {
+            let stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+            orders::deposits::vanish(tx, &stored, context)
+        })
+        .await
+        .unwrap();
+    let part = SeenDeposit { tx: B256::repeat_byte(0x5b), ..deposited(&given, order, QUOTED / 2, REFUND_TO) };
+    assert!(back(&world, part).await.is_none(), "it was paid for");
+    let missing = move |tx: &mut Tx<'_>| sweeps::missing(tx, ORIGIN, at.address, at.currency);
+    let left = Missing { order, request: quote.id, amount: units(QUOTED / 2) };
+    assert_eq!(world.store.read(missing).await.unwrap(), [left], "the rest still is");
+}
