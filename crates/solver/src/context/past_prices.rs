@@ -10,13 +10,14 @@ use alloy::primitives::Address;
 use domain::debt::FEED_LAG;
 use domain::ids::ChainId;
 use domain::time::Timestamp;
+use evm::ChainError;
 use market::{PriceSpan, Snapshot, past_prices};
 use tracing::{debug, warn};
 
 use super::cache::Cache;
 use crate::handle::ChainHandle;
 
-/// Reads of one moment, at most one for each block, before its price counts as forgotten.
+/// Reads of one moment that fail, at most one for each block, before its price counts as forgotten.
 const MAX_TRIES: u8 = 8;
 /// Moments that wait to be read. More of them are named again at the next block.
 const MAX_WANTED: usize = 1_024;
@@ -101,15 +102,22 @@ impl PastPrices {
             let (this, handle) = (self.clone(), handle.clone());
             self.answers.ask(moment, async move {
                 let span = (moment.time, moment.time.saturating_add(FEED_LAG.as_secs()));
-                match past_prices(&handle.nodes, handle.chain.multicall3, &feed, span, at).await {
-                    Ok(Some(span)) => this.learn(moment, span),
-                    Ok(None) => this.failed(moment),
-                    Err(error) => {
-                        debug!(chain.id = %handle.id(), %error, "a past price could not be read");
-                        this.failed(moment);
-                    }
+                let read = past_prices(&handle.nodes, handle.chain.multicall3, &feed, span, at).await;
+                if let Err(error) = &read {
+                    debug!(chain.id = %handle.id(), %error, "a past price could not be read");
                 }
+                this.answered(moment, read);
             });
+        }
+    }
+
+    /// Nodes that differ, or of which too few have the block, say nothing about what the feed remembers: one of them must not
+    /// have the moment charged without its price. It is read until they agree, as payments of the chain wait for that.
+    fn answered(&self, moment: Moment, read: Result<Option<PriceSpan>, ChainError>) {
+        match read {
+            Ok(Some(span)) => self.learn(moment, span),
+            Err(ChainError::NotSeconded(_)) => self.answers.answered(moment, None),
+            Ok(None) | Err(_) => self.failed(moment),
         }
     }
 
@@ -155,5 +163,24 @@ mod tests {
             past.failed(lost);
         }
         assert_eq!(past.at(lost), Past::Forgotten);
+    }
+
+    #[test]
+    fn a_dispute_between_nodes_does_not_make_a_price_forgotten() {
+        let moment = Moment::new((ChainId(1), Address::ZERO), Timestamp::from_secs(7));
+        let past = PastPrices::default();
+        let disputed = || Err(ChainError::NotSeconded(ChainId(1)));
+        for _ in 0..3 * MAX_TRIES {
+            past.answered(moment, disputed());
+            assert_eq!(past.at(moment), Past::Unread);
+        }
+        // Nor does it end the tries that failed before it.
+        for _ in 1..MAX_TRIES {
+            past.answered(moment, Ok(None));
+            past.answered(moment, disputed());
+            assert_eq!(past.at(moment), Past::Unread);
+        }
+        past.answered(moment, Ok(None));
+        assert_eq!(past.at(moment), Past::Forgotten);
     }
 }
