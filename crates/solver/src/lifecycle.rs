@@ -1,10 +1,13 @@
 //! A request's next state: one lock, one decision, one event row. Payments that follow are the caller's to make.
 
+use alloy::primitives::Address;
 use domain::request::{self, Event, Next, State, Step};
 use domain::webhook;
 use serde::Serialize;
+use serde_json::json;
+use store::deposit_addresses::Ends;
 use store::requests::Request;
-use store::{Tx, dues, events, requests, webhooks};
+use store::{Tx, deposit_addresses, dues, events, requests, webhooks};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -56,6 +59,22 @@ pub(crate) fn note(
     context: &PayContext,
 ) -> Result<(), SolverError> {
     Ok(events::append(tx, request.id, request.state, rule, figures, context.now)?)
+}
+
+/// The request of a forgotten deposit address, locked: there is money, so both are there again as they were. None if the
+/// address was not forgotten.
+pub(crate) fn remember(
+    tx: &mut Tx<'_>,
+    address: Address,
+    context: &PayContext,
+) -> Result<Option<Request>, SolverError> {
+    let until = context.now.plus(context.terms.deposit_addresses.watch);
+    let ends = Ends { watched_until: until, forgotten_at: until };
+    let request = deposit_addresses::remember(tx, address, ends, context.now)?;
+    if let Some(request) = &request {
+        note(tx, request, "address-remembered", &json!({ "address": address }), context)?;
+    }
+    Ok(request)
 }
 
 /// Adds an event row that is posted although the status does not change: the request's transactions do.

@@ -219,6 +219,12 @@ pub fn forgotten(tx: &mut Tx<'_>, address: Address) -> Result<Option<DepositAddr
     tx.row(sql, &[address.into()])?.as_ref().map(from_row).transpose()
 }
 
+/// The address that was forgotten with the request of an order.
+pub fn forgotten_with(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<Address>, StoreError> {
+    let row = tx.row("select address from forgotten_address where order_id = $1 limit 1", &[order.into()])?;
+    row.map(|row| row.address(0)).transpose()
+}
+
 /// Brings a forgotten address and its request back, because there is money. None if it was not forgotten.
 pub fn remember(tx: &mut Tx<'_>, address: Address, ends: Ends, now: Timestamp) -> Result<Option<Request>, StoreError> {
     let sql = concat!("select ", columns!("forgotten_address"), " where address = $1 {for_update}");

@@ -87,6 +87,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 36, name: "0036_sponsored_fees", sql: include_str!("../migrations/0036_sponsored_fees.sql") },
     Migration { version: 37, name: "0037_recent_voids", sql: include_str!("../migrations/0037_recent_voids.sql") },
     Migration { version: 38, name: "0038_sweep_amounts", sql: include_str!("../migrations/0038_sweep_amounts.sql") },
+    Migration {
+        version: 39,
+        name: "0039_forgotten_orders",
+        sql: include_str!("../migrations/0039_forgotten_orders.sql"),
+    },
 ];
 
 const LATEST: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;

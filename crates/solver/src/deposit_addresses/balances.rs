@@ -12,7 +12,7 @@ use evm::At;
 use serde_json::json;
 use store::arrivals::{self, Arrival};
 use store::blocks::{self, Cursor};
-use store::deposit_addresses::{self, DepositAddress, Ends};
+use store::deposit_addresses::{self, DepositAddress};
 use store::requests::Request;
 use store::{StoreError, Tx, requests, sweeps};
 
@@ -20,7 +20,7 @@ use crate::context::PayContext;
 use crate::deposit_addresses::settle;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
-use crate::lifecycle::note;
+use crate::lifecycle::{note, remember};
 use crate::solver::Solver;
 
 /// Addresses looked at after a block.
@@ -89,16 +89,10 @@ pub(super) fn note_found(
 /// The request that an address was given out for, locked. An address that was forgotten is remembered with it: there is
 /// money now.
 fn request_of(tx: &mut Tx<'_>, given: &DepositAddress, context: &PayContext) -> Result<Option<Request>, SolverError> {
-    if let Some(request) = requests::lock(tx, given.request)? {
-        return Ok(Some(request));
+    match requests::lock(tx, given.request)? {
+        Some(request) => Ok(Some(request)),
+        None => remember(tx, given.address, context),
     }
-    let until = context.now.plus(context.terms.deposit_addresses.watch);
-    let ends = Ends { watched_until: until, forgotten_at: until };
-    let request = deposit_addresses::remember(tx, given.address, ends, context.now)?;
-    if let Some(request) = &request {
-        note(tx, request, "address-remembered", &json!({ "address": given.address }), context)?;
-    }
-    Ok(request)
 }
 
 /// Keeps an arrival for the part of a balance that is not known yet. False if all of it is, or is being swept.

@@ -13,12 +13,13 @@ use store::deposits::{Deposit, DepositId, DepositRow};
 use store::payments::PaymentRow;
 use store::records::{Direction, Record};
 use store::requests::Request;
-use store::{Tx, deposits, records, relays, requests, settlements, sweeps};
+use store::{Tx, deposit_addresses, deposits, records, relays, requests, settlements, sweeps};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::holds::fast_fill::{self, Moment};
+use crate::lifecycle::remember;
 use crate::orders::advance::advance;
 use crate::orders::{children, excess, losses};
 use crate::payments::parties;
@@ -36,7 +37,7 @@ pub fn apply(
     }
     let listed = handle.chain.token(seen.currency).is_some();
     let mut request = match seen.id.candidate() {
-        Some(id) => requests::lock_order(tx, OrderId(id))?,
+        Some(id) => request_of(tx, OrderId(id), context)?,
         None => None,
     };
     let deposit = as_row(handle, head, seen, request.as_ref());
@@ -81,6 +82,18 @@ pub fn apply(
         return Ok(Vec::new());
     }
     confirm(tx, &stored, request.as_mut(), context)
+}
+
+/// The request of an order, locked. One that was forgotten with its address is there again, because anybody may sweep a
+/// strict address: the senders behind the deposit are looked for, and it goes back under its request.
+fn request_of(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<Option<Request>, SolverError> {
+    if let Some(request) = requests::lock_order(tx, order)? {
+        return Ok(Some(request));
+    }
+    match deposit_addresses::forgotten_with(tx, order)? {
+        Some(address) => remember(tx, address, context),
+        None => Ok(None),
+    }
 }
 
 /// True for a deposit that is noted. Anyone can make a token that claims transfers to us: an unlisted token counts only

@@ -1,19 +1,27 @@
 //! Cases of deposit addresses that were forgotten because nobody had paid at them.
 
-use alloy::primitives::U256;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 use domain::deposit_address::{Derivation, Kind};
 use domain::fail::FailReason;
 use domain::request::State;
+use evm::SeenDeposit;
 use store::arrivals::{self, Place};
 use store::blocks::{self, Cursor};
-use store::{deposit_addresses, requests};
+use store::{deposit_addresses, deposits, requests};
 
-use super::deposit_addresses::{QUOTED, REFUND_TO, given};
+use super::deposit_addresses::{QUOTED, REFUND_TO, arrives_from, deposited, given};
 use super::world::*;
+use crate::context::PayContext;
 use crate::deposit_addresses::balances::note_balance;
 use crate::deposit_addresses::prune;
 use crate::deposit_addresses::sweep::{Purpose, sweep};
+use crate::env::Screening;
+use crate::orders;
+use crate::orders::refunds::return_to_depositor;
 
 const AT: Cursor = Cursor { number: BLOCK, hash: alloy::primitives::B256::repeat_byte(0x0b) };
 
@@ -34,7 +42,7 @@ async fn money_at_a_forgotten_address_is_swept_by_the_key_that_was_kept() {
     let (kept, handle) = (kept.unwrap(), world.handle(DESTINATION));
     for is_new in [true, false] {
         let (kept, handle) = (kept.clone(), handle.clone());
-        let unit = move |tx: &mut store::Tx<'_>, context: &crate::context::PayContext| {
+        let unit = move |tx: &mut store::Tx<'_>, context: &PayContext| {
             note_balance(tx, &handle, AT, &kept, USDC, U256::from(QUOTED), context)
         };
         assert_eq!(world.unit(unit).await.unwrap(), is_new);
@@ -53,6 +61,41 @@ async fn money_at_a_forgotten_address_is_swept_by_the_key_that_was_kept() {
     let call = evm::contracts::DepositAddressFactory::sweepOpenCall::abi_decode(&paid.payment.data).unwrap();
     assert!(matches!(given.derivation, Derivation::Open(route) if route.0 == call.routeKey));
     assert_eq!((paid.payment.chain, call.depositor), (DESTINATION, REFUND_TO));
+}
+
+/// Somebody pays at a strict address that was forgotten, and sweeps it in the same block: its request is there again, and
+/// the sender is a party of the refund like the deposit's own.
+#[tokio::test]
+async fn a_blocked_sender_is_found_behind_the_sweep_of_a_forgotten_address() {
+    const BLOCKED: Address = Address::repeat_byte(0xb1);
+    for (sender, back) in [(BLOCKED, None), (STRANGER, Some(REFUND_TO))] {
+        let mut world = World::new().await;
+        world.context.screening = Arc::new(Screening { blocked: [BLOCKED].into(), custodial: BTreeSet::new() });
+        let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+        let old = given.clone();
+        assert!(world.unit(move |tx, _| Ok(deposit_addresses::forget(tx, &old, NOW)?)).await.unwrap());
+        let units = QUOTED / 2;
+        let seen = SeenDeposit { sender: STRANGER, ..deposited(&given, given.order, units, REFUND_TO) };
+        let (handle, copy) = (world.handle(ORIGIN), seen.clone());
+        let apply = move |tx: &mut store::Tx<'_>, context: &PayContext| {
+            orders::deposits::apply(tx, &handle, head(BLOCK + 1), &copy, context)
+        };
+        assert!(world.unit(apply).await.unwrap().is_empty());
+        assert_eq!(world.state(quote.id).await, State::Waiting, "it is there again, and nobody knows yet who paid");
+        arrives_from(&world, &given, units, (sender, 1, BLOCK + 1)).await;
+        let (handle, order) = (world.handle(ORIGIN), given.order);
+        let confirm = move |tx: &mut store::Tx<'_>, context: &PayContext| {
+            deposit_addresses::set_cursor(tx, ORIGIN, Cursor { number: BLOCK + 1, hash: head(BLOCK + 1).hash })?;
+            let stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+            let mut request = requests::lock_order(tx, order)?;
+            orders::deposits::confirm(tx, &stored, request.as_mut(), context)?;
+            let mut stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+            stored.state = domain::deposit::State::Final;
+            return_to_depositor(tx, &handle, &stored, context)
+        };
+        let returned = world.unit(confirm).await.unwrap().pop();
+        assert_eq!(returned.map(|returned| returned.payment.recipient), back);
+    }
 }
 
 #[tokio::test]

@@ -352,10 +352,12 @@ async fn a_forgotten_address_is_remembered_as_it_was(database: Database) -> anyh
             assert!(deposit_addresses::forget(tx, &given, NOW)?);
             assert_eq!(deposit_addresses::find(tx, given.address)?, None);
             assert_eq!(deposit_addresses::forgotten(tx, given.address)?, Some(given.clone()), "with its derivation");
+            assert_eq!(deposit_addresses::forgotten_with(tx, given.order)?, Some(given.address));
             // The body of these requests is no quote, and cannot be read.
             assert!(deposit_addresses::remember(tx, given.address, ends, NOW).is_err());
             assert_eq!(deposit_addresses::find(tx, given.address)?, Some(given.clone()));
             assert_eq!(deposit_addresses::forgotten(tx, given.address)?, None);
+            assert_eq!(deposit_addresses::forgotten_with(tx, given.order)?, None);
             assert!(store::requests::find(tx, given.request).is_err(), "the request is there");
             assert!(deposit_addresses::remember(tx, given.address, ends, NOW)?.is_none(), "once");
         }
