@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use alloy::primitives::Address;
 use domain::alarm::Alarm;
 use evm::agreement::{NonceVerdict, majority, nonce_verdict};
-use evm::{AgreedBlock, Head, Wait};
+use evm::{AgreedBlock, Head, Verdict, Wait};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
 use store::{blocks, chain_states, doubtful_blocks, dues, lanes};
@@ -43,16 +43,13 @@ pub async fn run(solver: Arc<Solver>, handle: Arc<ChainHandle>, stop: Cancellati
             Ok(()) => return,
             Err(deep @ SolverError::DeepFork { .. }) => {
                 error!(chain.id = %chain, "{deep}");
-                if let Err(failure) = refuse(&solver, &handle, Some(deep.to_string())).await {
-                    warn!(chain.id = %chain, error = %Chained(&failure), "other processes were not told of the stop");
-                }
-                return;
+                return tell_refusal(&solver, &handle, deep.to_string()).await;
             }
             Err(failure) => {
                 // Other failures in between leave a dispute as it was: its refusal tells.
                 disputed &= handle.health.refusing().is_some();
                 if matches!(failure, SolverError::Disputed { .. }) {
-                    handle.health.refuse(Some(failure.to_string()));
+                    tell_refusal(&solver, &handle, failure.to_string()).await;
                     disputed = true;
                 }
                 warn!(chain.id = %chain, error = %Chained(&failure), "cannot follow chain {chain}, trying again");
@@ -74,18 +71,15 @@ async fn walk(
     handle: &Arc<ChainHandle>,
     heads: &mut watch::Receiver<Option<Head>>,
     stop: &CancellationToken,
-    mut disputed: bool,
+    disputed: bool,
 ) -> Result<(), SolverError> {
     if !start_checks(solver, handle).await? {
         // The walk would carry the cursor past the blocks that `recover` has to read.
         stop.cancelled().await;
         return Ok(());
     }
-    // The checks say nothing about the blocks over which the last walk stopped: those are read first.
-    if !disputed {
-        refuse(solver, handle, None).await?;
-    }
     let Some(mut at) = begin(solver, handle, heads, stop).await? else { return Ok(()) };
+    let mut disputed = !may_pay(solver, handle, at, disputed).await?;
     if *handle.health.taken.borrow() == 0 {
         // Blocks that too few nodes had are noted as doubtful until more have them.
         let (chain, last, most) = (handle.id(), at.number, handle.max_unagreed());
@@ -101,8 +95,8 @@ async fn walk(
         if let Some(head) = head {
             let before = at.number;
             catch_up(solver, handle, &mut at, head, stop).await?;
-            // A walk that has stayed where it was has not passed the blocks in dispute.
-            if disputed && at.number > before {
+            // A walk that has stayed where it was, or that too few nodes lead, has not passed the blocks in dispute.
+            if disputed && at.number > before && handle.health.unagreed() == 0 {
                 refuse(solver, handle, None).await?;
                 disputed = false;
             }
@@ -147,6 +141,23 @@ async fn retry_now(
     Ok(())
 }
 
+/// Lets payments begin at the start of a walk; false while they wait for a block that most nodes have. The start-up checks
+/// say nothing about blocks: those over which the last walk stopped are read first. A process that has just begun does not
+/// know of such a stop, and sees it by nodes that show another block in place of the last. Nodes that lag or are down say
+/// nothing.
+pub(crate) async fn may_pay(
+    solver: &Solver,
+    handle: &ChainHandle,
+    at: Cursor,
+    disputed: bool,
+) -> Result<bool, SolverError> {
+    if disputed || handle.nodes.header_votes(at.number).await?.verdict(at.hash, true) != Verdict::Stands {
+        return Ok(false);
+    }
+    refuse(solver, handle, None).await?;
+    Ok(true)
+}
+
 /// Publishes the reason why no payments are made here, or None if they are, to this process and all others.
 async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> Result<(), SolverError> {
     if why.is_some() {
@@ -156,6 +167,13 @@ async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> R
     solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
     handle.health.refuse(why);
     Ok(())
+}
+
+/// The same for a chain that stops. This process stops whether or not the others can be told.
+async fn tell_refusal(solver: &Solver, handle: &ChainHandle, why: String) {
+    if let Err(failure) = refuse(solver, handle, Some(why)).await {
+        warn!(chain.id = %handle.id(), error = %Chained(&failure), "other processes were not told of the stop");
+    }
 }
 
 /// The start-up checks; true if the chain may be walked. A database that knows fewer nonces than the chain is an old

@@ -5,10 +5,12 @@ use std::sync::Arc;
 use alloy::primitives::{B256, U256};
 use evm::{BlockSummary, Endpoint};
 use serde_json::{Value, json};
+use store::blocks::Cursor;
 use store::{Tx, lanes};
 
 use super::scripted;
 use super::world::*;
+use crate::chain::follow::may_pay;
 use crate::chain::rescan::{Scan, look_at};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -56,6 +58,35 @@ async fn the_rescan_believes_the_block_that_most_nodes_have() {
     // One node alone says which block is on the chain.
     let alone = rescan([Some(SHOWN), None, None]).await;
     assert!(matches!(alone, Err(SolverError::NoQuorum(_))), "{alone:?}");
+}
+
+/// A process that begins knows of no dispute that stopped the last one. It sees that nodes show another block than the last
+/// one walked, and pays nothing before a block that most of them have.
+#[tokio::test]
+async fn after_a_restart_nothing_is_paid_while_the_nodes_disagree_about_the_last_block() {
+    let (ours, other) = (Some(SHOWN), Some(CANONICAL));
+    for (hashes, disputed, pays) in [
+        ([ours, ours, ours], false, true),
+        // Nodes that are down deny nothing.
+        ([ours, None, None], false, true),
+        ([ours, ours, other], false, true),
+        ([ours, other, other], false, false),
+        ([ours, other, None], false, false),
+        ([other, other, other], false, false),
+        // What stopped the walk is not forgotten by trying again.
+        ([ours, ours, ours], true, false),
+    ] {
+        let world = World::new().await;
+        let mut endpoints = Vec::new();
+        for hash in hashes {
+            endpoints.push(node(hash).await);
+        }
+        let (solver, handle) = (world.solver(|| NOW), handle_of(endpoints).await);
+        handle.health.begin(NOW);
+        let at = Cursor { number: BLOCK, hash: SHOWN };
+        assert_eq!(may_pay(&solver, &handle, at, disputed).await.unwrap(), pays, "{hashes:?}");
+        assert_eq!(handle.refusing().is_none(), pays, "{hashes:?}");
+    }
 }
 
 /// The head moves on while blocks are read. A nonce that was used behind the last of them is not accounted for: with it,
