@@ -4,17 +4,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy::primitives::{Address, B256, BloomInput, aliases::I24};
 use alloy::rpc::types::Log;
 use alloy::sol;
 use alloy::sol_types::SolEvent;
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use serde_json::json;
+use tokio::time::Instant;
 
+use crate::agreement::second;
 use crate::errors::ChainError;
 use crate::node::Node;
 use crate::nodes::Nodes;
 use crate::rpc::{Head, Header};
+
+/// Time for which a node that does not know a block yet is asked again, once another has shown it.
+const LAG_PATIENCE: Duration = Duration::from_millis(1_500);
+/// The same while no node has shown it: the block may be gone.
+const UNKNOWN_PATIENCE: Duration = Duration::from_millis(500);
+const FIRST_REASK: Duration = Duration::from_millis(5);
+const MAX_REASK: Duration = Duration::from_millis(160);
 
 sol! {
     #![sol(all_derives)]
@@ -114,12 +126,83 @@ pub struct TickChanges {
     pub doubtful: BTreeSet<Address>,
 }
 
-impl Nodes {
-    /// The changes of one block, read by hash so that they are about this block and no other; none when no endpoint
-    /// that answered knows it.
-    pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
-        self.first_known(|node| async move { read(&node, hash, pools).await }).await
+impl TickChanges {
+    /// Adds the changes that another node shows of the same block.
+    fn join(&mut self, other: Self) {
+        for (pool, ticks) in other.changed {
+            self.changed.entry(pool).or_default().extend(ticks);
+        }
+        self.doubtful.extend(other.doubtful);
     }
+}
+
+impl Nodes {
+    /// The changes of one block, read by hash so that they are about this block and no other, as two nodes show them
+    /// between them, or the only one there is. A tick has changed if either says so: one node alone hides none, and one
+    /// that it invents is read from two nodes for nothing. None when no endpoint that answered knows the block.
+    pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
+        let need = second(self.len());
+        let ask = |node: Arc<Node>, pause: Duration| async move {
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            let shown = read(&node, hash, pools).await;
+            (node, pause, shown)
+        };
+        let (began, patience) = (Instant::now(), self.nodes()[0].patience());
+        let mut hedge_at = began + patience;
+        let mut left = self.ranked().into_iter();
+        let mut asked: FuturesUnordered<_> = left.by_ref().take(need).map(|node| ask(node, Duration::ZERO)).collect();
+        let (mut said, mut unknown, mut failed) = (Vec::new(), false, None);
+        while !asked.is_empty() {
+            let another = tokio::select! {
+                Some((node, pause, answer)) = asked.next() => match answer {
+                    Ok(Some(shown)) => {
+                        if let Some(changes) = joined(&mut said, shown, need) {
+                            return Ok(Some(changes));
+                        }
+                        said.len() > 1
+                    }
+                    Ok(None) => {
+                        unknown = true;
+                        let next = (pause * 2).clamp(FIRST_REASK, MAX_REASK);
+                        let patience = if said.is_empty() { UNKNOWN_PATIENCE } else { LAG_PATIENCE };
+                        if need > 1 && began.elapsed() + next < patience {
+                            asked.push(ask(node, next));
+                        }
+                        pause.is_zero()
+                    }
+                    Err(error) => {
+                        failed = Some(error);
+                        true
+                    }
+                },
+                () = tokio::time::sleep_until(hedge_at), if left.len() > 0 => {
+                    hedge_at += patience;
+                    true
+                }
+            };
+            if another && let Some(node) = left.next() {
+                asked.push(ask(node, Duration::ZERO));
+            }
+        }
+        match said.is_empty() && unknown {
+            true => Ok(None),
+            false => Err(failed.unwrap_or(ChainError::NotSeconded(self.chain()))),
+        }
+    }
+}
+
+/// Adds what a node shows to what others have shown under the same header. The changes, once so many have spoken.
+fn joined(said: &mut Vec<(TickChanges, usize)>, shown: TickChanges, need: usize) -> Option<TickChanges> {
+    match said.iter_mut().find(|(known, _)| known.head == shown.head) {
+        Some((known, nodes)) => {
+            known.join(shown);
+            *nodes += 1;
+        }
+        None => said.push((shown, 1)),
+    }
+    said.iter().find(|(_, nodes)| *nodes >= need).map(|(changes, _)| changes.clone())
 }
 
 async fn read(node: &Arc<Node>, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {

@@ -24,7 +24,7 @@ pub(super) fn silent_timeout<'a>(mut silent: impl Iterator<Item = &'a Node>) -> 
 impl Nodes {
     /// Endpoints in the order to ask them: healthy before failing, fresh before lagging, the one whose chain we follow
     /// before others, then as configured.
-    fn ranked(&self) -> Vec<Arc<Node>> {
+    pub(crate) fn ranked(&self) -> Vec<Arc<Node>> {
         self.ranked_places().into_iter().map(|place| self.inner.nodes[place].clone()).collect()
     }
 

@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, B256, Bytes};
+use alloy::sol_types::SolEvent;
 use evm::blame::{Blame, Suspects};
+use evm::pools::UniswapPool;
 use evm::{ChainError, Nodes};
 use serde_json::{Value, json};
 
@@ -105,6 +107,76 @@ async fn a_call_that_reverts_on_both_nodes_has_no_output() {
     };
     let (first, second) = (refuses().await, refuses().await);
     assert_eq!(price(&nodes(&[&first, &second], PATIENT)).await.unwrap(), None);
+}
+
+const POOL: Address = Address::repeat_byte(0x9a);
+
+/// A node that shows these ticks of a pool as changed in the block, under a header with this parent.
+async fn shows_ticks(ticks: &'static [u8], parent: u8) -> Scripted {
+    Scripted::start(move |method, _| match method {
+        "eth_getBlockByHash" => {
+            let mut block = block(9, hash(BLOCK), json!([]));
+            block["parentHash"] = json!(hash(parent));
+            result(block)
+        }
+        "eth_getLogs" => {
+            let word = |tick: u8| B256::left_padding_from(&[tick]);
+            let log = |&tick: &u8| {
+                json!({
+                    "address": POOL, "topics": [UniswapPool::Burn::SIGNATURE_HASH, B256::ZERO, word(tick), word(tick)],
+                    "data": "0x", "blockHash": hash(BLOCK), "blockNumber": "0x9", "transactionHash": hash(7),
+                    "transactionIndex": "0x0", "logIndex": "0x0", "removed": false,
+                })
+            };
+            result(ticks.iter().map(log).collect::<Vec<_>>())
+        }
+        _ => Reply::Error(-32601, "method not found"),
+    })
+    .await
+}
+
+async fn changed_ticks(nodes: &Nodes) -> Result<Option<Vec<i32>>, ChainError> {
+    let changes = nodes.tick_changes(hash(BLOCK), &[POOL]).await?;
+    Ok(changes.map(|changes| changes.changed.into_values().flatten().collect()))
+}
+
+#[tokio::test]
+async fn a_tick_has_changed_if_one_of_two_nodes_says_so() {
+    let cases: [[&'static [u8]; 2]; 3] = [[&[10], &[]], [&[], &[10]], [&[10], &[10]]];
+    for said in cases {
+        let (first, second) = (shows_ticks(said[0], 8).await, shows_ticks(said[1], 8).await);
+        assert_eq!(changed_ticks(&nodes(&[&first, &second], PATIENT)).await.unwrap(), Some(vec![10]), "{said:?}");
+    }
+    let (first, second) = (shows_ticks(&[10], 8).await, shows_ticks(&[20], 8).await);
+    assert_eq!(changed_ticks(&nodes(&[&first, &second], PATIENT)).await.unwrap(), Some(vec![10, 20]));
+    assert_eq!(changed_ticks(&nodes(&[&first], PATIENT)).await.unwrap(), Some(vec![10]), "the only one is believed");
+}
+
+#[tokio::test]
+async fn the_changes_of_a_block_need_two_nodes_with_the_same_header() {
+    let (first, second, liar) = (shows_ticks(&[10], 8).await, shows_ticks(&[], 8).await, shows_ticks(&[], 5).await);
+    let down = Scripted::start(|_, _| Reply::Status(500)).await;
+    for alone in [nodes(&[&first, &liar], PATIENT), nodes(&[&first, &down], PATIENT)] {
+        assert!(changed_ticks(&alone).await.is_err());
+    }
+    for two in [nodes(&[&liar, &first, &second], PATIENT), nodes(&[&down, &second, &first], PATIENT)] {
+        assert_eq!(changed_ticks(&two).await.unwrap(), Some(vec![10]));
+    }
+    // One that is a moment behind is asked again.
+    let times = AtomicUsize::new(0);
+    let late = Scripted::start(move |method, _| match method {
+        "eth_getBlockByHash" if times.fetch_add(1, Ordering::SeqCst) < 4 => result(Value::Null),
+        "eth_getBlockByHash" => {
+            let mut block = block(9, hash(BLOCK), json!([]));
+            block["parentHash"] = json!(hash(8));
+            result(block)
+        }
+        _ => result(json!([])),
+    })
+    .await;
+    assert_eq!(changed_ticks(&nodes(&[&first, &late], PATIENT)).await.unwrap(), Some(vec![10]));
+    let gone = Scripted::start(|_, _| result(Value::Null)).await;
+    assert_eq!(changed_ticks(&nodes(&[&gone], PATIENT)).await.unwrap(), None);
 }
 
 /// A node by whose trace the recipient refused a plain payment, or did not; or one that offers no traces.
