@@ -219,7 +219,7 @@ impl Permits {
         data: &Bytes,
     ) -> Result<u64, PermitError> {
         // On the same chain the sponsor pays for whatever it takes, and unwrapping takes more than a deposit.
-        let most = gas::relay_limit(quote.origin_swap.is_some() || quote.terms.is_none());
+        let trades = quote.origin_swap.is_some() || quote.terms.is_none();
         let attempt = Attempt {
             from: relayer,
             to: handle.chain.approval_proxy,
@@ -227,11 +227,10 @@ impl Permits {
             data: data.clone(),
             // A gas price is set: code that behaves only when gas is free must not pass.
             max_fee: self.0.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
-            gas: Some(most),
+            gas: Some(gas::relay_limit(trades)),
         };
         match handle.nodes.estimate_gas(attempt).await {
-            // A quarter more: storage may change until it is mined.
-            Ok(gas) => Ok(gas.saturating_add(gas / 4).min(most)),
+            Ok(estimate) => Ok(gas::relay_within(estimate, trades)),
             Err(error) => Err(match error.refusal() {
                 Some(Refusal::Reverted(data)) => reverts(&evm::revert::decode(data)),
                 Some(Refusal::OutOfGas) => reverts(&Revert::OutOfGas),

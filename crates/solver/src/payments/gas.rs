@@ -63,7 +63,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The gas of a payment of this shape.
+/// The gas of a payment of this shape. An estimate is the word of one node: it counts from what the plainest payment took
+/// when it was measured, so that no fill is sent with less than every node asks for, which would block its lane.
 pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
     let (estimate, bytes) = match shape {
         Shape::NativeToWallet => (gas.native_typical, 0),
@@ -71,6 +72,7 @@ pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
         Shape::Token => (gas.erc20_typical, 0),
         Shape::Routed { tried, calls, pools } => (routed(gas, tried, pools), routed_bytes(calls)),
     };
+    let estimate = estimate.max(gas.native_typical);
     Gas { limit: estimate.saturating_add(estimate / 10).min(MAX_FILL_GAS), bytes }
 }
 
@@ -111,6 +113,12 @@ const fn relay_bytes(trades: bool) -> usize {
 /// Gas of a deposit that a relayer brings in by the user's signature.
 const fn relay(trades: bool) -> u64 {
     if trades { 360_000 } else { 175_000 }
+}
+
+/// The gas limit of such a deposit, a quarter above the estimate: storage may change until it is mined. The estimate is the
+/// word of one node, and counts from what was measured, and charged for: a low one would have the relay fail at our cost.
+pub fn relay_within(estimate: u64, trades: bool) -> u64 {
+    estimate.saturating_add(estimate / 4).clamp(relay(trades), relay_limit(trades))
 }
 
 /// The most gas of such a deposit: pools and tokens differ. What it takes beyond the charge is small beside the fees.
@@ -192,6 +200,20 @@ mod tests {
         assert_eq!((routed(None, 0), routed(None, 1), routed(None, 2)), (165_000, 330_000, 495_000));
         assert_eq!((routed(Some(90_001), 0), routed(Some(90_000), 1)), (99_001, 330_000));
         assert_eq!((routed(Some(3_000_000), 1), routed(Some(u64::MAX), 0)), (3_300_000, MAX_FILL_GAS));
+    }
+
+    /// A node may say anything about the gas of a fill.
+    #[test]
+    fn an_estimate_counts_from_what_was_measured() {
+        let limit = |shape| of(GAS, shape).limit;
+        let plainest = limit(Shape::NativeToWallet);
+        for tried in [0, 1, 20_999, GAS.native_typical] {
+            assert_eq!(limit(Shape::NativeToContract { tried: Some(tried) }), plainest, "{tried}");
+            assert_eq!(limit(Shape::Routed { tried: Some(tried), calls: &[], pools: 0 }), plainest, "{tried}");
+        }
+        let relayed = [0, 1, 140_000, 200_000, u64::MAX].map(|estimate| relay_within(estimate, false));
+        assert_eq!(relayed, [175_000, 175_000, 175_000, 250_000, 262_500]);
+        assert_eq!([0, u64::MAX].map(|estimate| relay_within(estimate, true)), [360_000, 540_000]);
     }
 
     /// Every shape of a fill, with calls of every size: never fewer bytes are charged for than are sent.
