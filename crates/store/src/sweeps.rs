@@ -161,6 +161,11 @@ pub fn missing(
     Ok(missing)
 }
 
+/// The part of a lost amount that sweeps of ours have brought for its order, and that is kept in the depository.
+pub fn kept(tx: &mut Tx<'_>, order: OrderId, amount: Amount) -> Result<Amount, StoreError> {
+    Ok(amount.saturating_sub(less_brought(tx, order, amount)?))
+}
+
 /// An amount less the deposits that sweeps of ours have brought for an order, whether they pay for it or not.
 fn less_brought(tx: &mut Tx<'_>, order: OrderId, mut amount: Amount) -> Result<Amount, StoreError> {
     let rows = tx.rows(

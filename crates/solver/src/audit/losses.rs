@@ -1,7 +1,7 @@
 //! Losses: every order that was paid out and has no deposit is known as a loss, and every loss is such an order.
 
 use domain::loss::State;
-use store::losses;
+use store::{losses, sweeps};
 
 use super::{Audit, Check};
 use crate::error::SolverError;
@@ -26,8 +26,13 @@ impl Audit<'_, '_> {
                 State::Booked => "is a loss",
                 State::Recovered => continue,
             };
+            // The loss is booked in full: what has come back in parts is no deposit of any order.
+            let kept = match sweeps::kept(self.tx, loss.order, loss.amount)? {
+                kept if kept.is_zero() => String::new(),
+                kept => format!("; {kept} of it has come back and is kept in the depository"),
+            };
             check.notes.push(format!(
-                "order {} {what}: {} of {} on chain {}, {} dollars (request {})",
+                "order {} {what}: {} of {} on chain {}, {} dollars (request {}){kept}",
                 loss.order, loss.amount, loss.currency, loss.chain, loss.usd, loss.request
             ));
         }

@@ -15,6 +15,7 @@ use super::deposit_addresses::{
     QUOTED, REFUND_TO, arrives, arrives_from, back, brought, deposited, for_order, given, place, swept, waiting,
 };
 use super::world::*;
+use crate::audit;
 use crate::chain::payment_events::{finalise, mined};
 use crate::context::PayContext;
 use crate::deposit_addresses::sweep::Purpose;
@@ -126,4 +127,11 @@ async fn a_part_of_the_money_that_an_order_was_paid_out_for_does_not_go_back() {
     let missing = move |tx: &mut Tx<'_>| sweeps::missing(tx, ORIGIN, at.address, at.currency);
     let left = Missing { order, request: quote.id, amount: units(QUOTED / 2) };
     assert_eq!(world.store.read(missing).await.unwrap(), [left], "the rest still is");
+    // A person sets it against the loss, which is told in full.
+    let (options, nodes) = (world.options.clone(), tokio::runtime::Handle::current());
+    let run = move || audit::run(&options, &[], nodes, &|_, _, _, _| ());
+    let checks = tokio::task::spawn_blocking(run).await.unwrap().unwrap();
+    let told = [format!("{} of {USDC}", units(QUOTED)), format!("{} of it has come back", units(QUOTED / 2))];
+    let notes: Vec<_> = checks.iter().flat_map(|check| &check.notes).collect();
+    assert!(notes.iter().any(|note| told.iter().all(|told| note.contains(told))), "{notes:?}");
 }
