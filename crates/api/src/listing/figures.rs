@@ -51,11 +51,13 @@ pub(super) struct Figures<'a> {
     pub origin_native: Priced<'a>,
     pub destination_native: Priced<'a>,
     pub origin_chain: &'a Chain,
+    view: View<'a>,
 }
 
 impl<'a> Figures<'a> {
     /// None only if a currency of the quote is no longer configured.
-    pub(super) fn of(quote: &Quote, View { catalog, rendered }: View<'a>) -> Option<Self> {
+    pub(super) fn of(quote: &Quote, view: View<'a>) -> Option<Self> {
+        let View { catalog, rendered } = view;
         let (ask, terms, prices) = (&quote.ask, quote.terms.as_ref(), &quote.figures.prices);
         let (origin_chain, destination_chain) =
             (catalog.chain(ask.origin.chain)?, catalog.chain(ask.destination.chain)?);
@@ -76,6 +78,7 @@ impl<'a> Figures<'a> {
                 prices.destination_native,
             )?,
             origin_chain,
+            view,
         })
     }
 
@@ -84,10 +87,18 @@ impl<'a> Figures<'a> {
         [self.origin_native, self.destination_native].into_iter().find(|it| it.currency.chain == chain)
     }
 
-    /// One of its currencies by its address on a chain, with the price it was quoted at.
+    /// A currency by its address on a chain, with the price at which it was quoted. At a deposit address money may come on
+    /// a chain that the quote knows nothing of: it has the quoted price of the same currency. None for one that was not
+    /// quoted anywhere.
     pub(super) fn at(&self, chain: ChainId, address: Address) -> Option<Priced<'a>> {
         let all =
             [self.deposit, self.origin, self.payout, self.destination, self.origin_native, self.destination_native];
-        all.into_iter().find(|it| it.currency.chain == chain && it.currency.evm_address() == address)
+        let own = all.iter().find(|it| it.currency.chain == chain && it.currency.evm_address() == address);
+        if let Some(own) = own {
+            return Some(*own);
+        }
+        let currency = self.view.catalog.chain(chain)?.token(address)?;
+        let same = all.iter().find(|it| it.currency.id == currency.id)?;
+        Some(Priced { currency: self.view.rendered.of(currency)?, price: same.price })
     }
 }

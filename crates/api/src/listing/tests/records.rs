@@ -9,7 +9,7 @@ use domain::money::{Amount, Signed, UsdMicros};
 use domain::outcome::{Outcome, Sponsored};
 use domain::sponsorship::{Component, SponsorAsk, Sponsorship};
 use domain::subject::Purpose;
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::listing::{self, PaymentMade};
 
 use super::seeds::{World, hash_of, id_of};
@@ -68,6 +68,28 @@ async fn a_line_shows_the_amount_of_a_refund_whoever_paid_it() {
         let refund = ["refundTxHash", "refundCurrencySymbol", "refundAmountFormatted"].map(|name| named[name]);
         assert_eq!(refund, [hash_of('h', 2).to_string().as_str(), "USDC", "249.8"], "{purpose:?}");
     }
+}
+
+/// Money that was paid at a deposit address on another chain goes back there.
+#[tokio::test]
+async fn a_refund_on_a_chain_that_is_neither_end_is_shown() {
+    let world = World::sqlite().await.unwrap();
+    let rendered = Rendered::new(&world.catalog).unwrap();
+    let view = View { catalog: &world.catalog, rendered: &rendered };
+    let mut listed = world.store.list(|tx| listing::listed(tx, id_of('h'))).await.unwrap().unwrap();
+    let (ask, third) = (&listed.request.quote.ask, world.catalog.chains()[2].id);
+    assert!(![ask.origin.chain, ask.destination.chain].contains(&third));
+    for (byte, symbol) in [(1, "USDC"), (0, "ETH")] {
+        (listed.payments[0].chain, listed.payments[0].currency) = (third, Address::repeat_byte(byte));
+        let record = serde_json::to_value(RecordV3::new(&listed, view, None).unwrap()).unwrap();
+        let shown = &record["data"]["refundCurrencyData"];
+        assert_eq!(shown["amount"], listed.payments[0].amount.to_string(), "{shown}");
+        assert_eq!((&shown["currency"]["symbol"], &shown["currency"]["chainId"]), (&json!(symbol), &json!(third.0)));
+    }
+    // A currency that was not quoted has no price, and none is made up for it.
+    listed.payments[0].currency = Address::repeat_byte(2);
+    let record = serde_json::to_value(RecordV3::new(&listed, view, None).unwrap()).unwrap();
+    assert_eq!(record["data"]["refundCurrencyData"], Value::Null);
 }
 
 #[tokio::test]
