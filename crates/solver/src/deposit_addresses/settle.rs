@@ -147,18 +147,20 @@ async fn settle_one(
     let purpose = match plan(&arrived, grace)? {
         Plan::Wait => None,
         Plan::Sweep => Some(Purpose::Order(arrived.balance)),
-        // However little it is, its recipient has been paid for it before a reorg took the deposit away: priced anew, it
-        // would be paid out twice.
-        Plan::Requote => match facts.missing.first() {
-            Some(_) if !arrived.worth_returning => None,
-            Some(missing) if leaves_a_rest(solver, handle, place, &facts, missing, arrived.balance) => {
-                let why = "and nobody is known to send the rest back to; a person has to look at it";
-                let why = format!("more than the missing deposit of the order {} has come to it, {why}", missing.order);
-                return stop(solver, handle, place, why).await;
+        Plan::Requote => {
+            let leaves = |missing: &Missing| leaves_a_rest(solver, handle, place, &facts, missing, arrived.balance);
+            match unpriced(&facts.missing, arrived.worth_returning, leaves) {
+                Unpriced::PricedAnew => requote(quoter, handle, place, &facts, &arrived, grace).await,
+                Unpriced::Waits => None,
+                Unpriced::For(&Missing { order, request, .. }) => Some(Purpose::Again { order, request }),
+                Unpriced::Stops(missing) => {
+                    let why = "and nobody is known to send the rest back to; a person has to look at it";
+                    let order = missing.order;
+                    let why = format!("more than the missing deposit of the order {order} has come to it, {why}");
+                    return stop(solver, handle, place, why).await;
+                }
             }
-            Some(&Missing { order, request, .. }) => Some(Purpose::Again { order, request }),
-            None => requote(quoter, handle, place, &facts, &arrived, grace).await,
-        },
+        }
     };
     let Some(purpose) = purpose else {
         // The longer it has been there, the less often it is looked at: anybody can leave dust at many addresses.
@@ -180,6 +182,28 @@ async fn settle_one(
             Ok(())
         }
         None => postpone(solver, handle, place, Duration::from_secs(1)).await,
+    }
+}
+
+/// The fate of a balance that is not as quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unpriced<'a> {
+    PricedAnew,
+    Waits,
+    /// It is swept for an order that was paid out and has lost its deposit.
+    For(&'a Missing),
+    /// It is more than such an order has lost, and a person decides about the rest.
+    Stops(&'a Missing),
+}
+
+/// Orders with a missing deposit come first. However little has come, its recipient has been paid for it before a reorg took
+/// the deposit away: priced anew, it would be paid out twice.
+fn unpriced(missing: &[Missing], worth_returning: bool, leaves_a_rest: impl FnOnce(&Missing) -> bool) -> Unpriced<'_> {
+    match missing.first() {
+        None => Unpriced::PricedAnew,
+        Some(_) if !worth_returning => Unpriced::Waits,
+        Some(missing) if leaves_a_rest(missing) => Unpriced::Stops(missing),
+        Some(missing) => Unpriced::For(missing),
     }
 }
 
@@ -336,4 +360,30 @@ async fn requote(
     let too_low = matches!(refused, QuoteError::TooLow { .. } | QuoteError::Dust { .. });
     let reason: FailReason = unquotable(too_low, arrived.age, grace)?;
     (can_go_back(facts, arrived.balance) && arrived.worth_returning).then_some(Purpose::Back(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::B256;
+    use domain::ids::RequestId;
+
+    use super::*;
+
+    #[test]
+    fn money_that_an_order_was_paid_out_for_is_not_priced_again() {
+        let amount = Amount::new(U256::from(1_000));
+        let lost = |n| Missing { order: OrderId(B256::repeat_byte(n)), request: RequestId(B256::ZERO), amount };
+        let missing = [lost(1), lost(2)];
+        let first = &missing[0];
+        let cases = [
+            ("nothing is missing", &missing[..0], true, false, Unpriced::PricedAnew),
+            ("nothing is missing, and it is dust", &missing[..0], false, true, Unpriced::PricedAnew),
+            ("the first order comes first", &missing[..], true, false, Unpriced::For(first)),
+            ("dust stays where it is", &missing[..], false, false, Unpriced::Waits),
+            ("nobody is known for the rest", &missing[..], true, true, Unpriced::Stops(first)),
+        ];
+        for (name, missing, worth, rest, expected) in cases {
+            assert_eq!(unpriced(missing, worth, |_| rest), expected, "{name}");
+        }
+    }
 }
