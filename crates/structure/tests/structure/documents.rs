@@ -52,6 +52,19 @@ pub(crate) fn named_under(text: &str, heading: &str) -> BTreeSet<String> {
     named(&section.join("\n")).into_iter().map(|it| it.written).collect()
 }
 
+/// The tests that the last column of a section's table names, each with its line. A whole module of tests is left out.
+pub(crate) fn tests_under(text: &str, heading: &str) -> Vec<(usize, String)> {
+    let lines = text.lines().enumerate().skip_while(|(_, line)| *line != heading).skip(1);
+    let rows = lines.take_while(|(_, line)| !line.starts_with("## ")).filter(|(_, line)| line.starts_with('|'));
+    let mut found = Vec::new();
+    for (at, row) in rows {
+        let last = row.trim_end_matches('|').rsplit('|').next().unwrap_or_default();
+        let words = last.split('`').skip(1).step_by(2).filter(|word| !word.ends_with("::tests"));
+        found.extend(words.map(|word| (at + 1, word.rsplit("::").next().unwrap_or(word).to_owned())));
+    }
+    found
+}
+
 fn is_path(word: &str) -> bool {
     let plain = |it: char| it.is_ascii_alphanumeric() || "_-./{},".contains(it);
     let ends = ENDINGS.iter().any(|ending| word.ends_with(ending));
@@ -88,6 +101,12 @@ mod tests {
         assert!(near[1].places.contains(&"crates/a/src/b/d.rs".to_owned()), "{near:?}");
         let far = named("`a/src/b/c.rs`\n\n`d.rs`");
         assert_eq!(far[1].places, ["d.rs", "crates/d.rs", "crates/solver/src/d.rs"]);
+    }
+
+    #[test]
+    fn tests_are_named_in_the_last_column() {
+        let text = "| x | `no` |\n## A\n| way | test |\n|---|---|\n| `b` | `c`, `d::e`, `f::tests` |\n## B\n| `g` |";
+        assert_eq!(tests_under(text, "## A"), [(5, "c".to_owned()), (5, "e".to_owned())]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The shape of the source: no circles between modules, short files, short functions, plain openings of comments, and
 //! one caller of the statement that creates payments. And one page that lists every alarm and metric, documents whose
-//! paths exist, and crates of others held to `deny.toml`.
+//! paths and tests exist, and crates of others held to `deny.toml`.
 //!
 //! The rules read text and, for licences, `cargo tree`. They need no compiler, hold in every crate, and name the
 //! offending place.
@@ -134,6 +134,21 @@ fn paths_in_documents_exist() {
         problems.extend(lost.map(|it| format!("{document}:{}: there is no {}", it.line, it.written)));
     }
     fail_on(&problems);
+}
+
+#[test]
+fn every_way_to_take_money_names_tests_that_exist() {
+    let text = include_str!("../../../../docs/security.md");
+    let named = documents::tests_under(text, "## Ways to take money, and what closes them");
+    print(&format!("docs/security.md names {} tests", named.len()));
+    assert!(named.len() > 100, "the table was not read: {named:?}");
+    let tree = Tree::read();
+    let exists = |name: &str| {
+        let opening = [format!("fn {name}("), format!("function {name}(")];
+        tree.files.iter().any(|file| opening.iter().any(|opening| file.text.contains(opening)))
+    };
+    let lost = named.iter().filter(|(_, name)| !exists(name));
+    fail_on(&lost.map(|(line, name)| format!("docs/security.md:{line}: there is no test {name}")).collect::<Vec<_>>());
 }
 
 #[test]
