@@ -73,7 +73,7 @@ async fn after_a_restart_nothing_is_paid_while_the_nodes_disagree_about_the_last
         ([ours, other, other], false, false),
         ([ours, other, None], false, false),
         ([other, other, other], false, false),
-        // What stopped the walk is not forgotten by trying again.
+        // Another try does not end the dispute that stopped the walk.
         ([ours, ours, ours], true, false),
     ] {
         let world = World::new().await;
