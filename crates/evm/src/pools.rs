@@ -22,9 +22,9 @@ use crate::nodes::Nodes;
 use crate::rpc::{Head, Header};
 
 /// Time for which a node that does not know a block yet is asked again, once another has shown it.
-const LAG_PATIENCE: Duration = Duration::from_millis(1_500);
+const LAG_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The same while no node has shown it: the block may be gone.
-const UNKNOWN_PATIENCE: Duration = Duration::from_millis(500);
+const UNKNOWN_BLOCK_TIMEOUT: Duration = Duration::from_millis(500);
 const FIRST_REASK: Duration = Duration::from_millis(5);
 const MAX_REASK: Duration = Duration::from_millis(160);
 
@@ -149,8 +149,8 @@ impl Nodes {
             let shown = read(&node, hash, pools).await;
             (node, pause, shown)
         };
-        let (began, patience) = (Instant::now(), self.nodes()[0].patience());
-        let mut hedge_at = began + patience;
+        let (began, hedge_delay) = (Instant::now(), self.nodes()[0].hedge_delay());
+        let mut hedge_at = began + hedge_delay;
         let mut left = self.ranked().into_iter();
         let mut asked: FuturesUnordered<_> = left.by_ref().take(need).map(|node| ask(node, Duration::ZERO)).collect();
         let (mut said, mut unknown, mut failed) = (Vec::new(), false, None);
@@ -166,8 +166,8 @@ impl Nodes {
                     Ok(None) => {
                         unknown = true;
                         let next = (pause * 2).clamp(FIRST_REASK, MAX_REASK);
-                        let patience = if said.is_empty() { UNKNOWN_PATIENCE } else { LAG_PATIENCE };
-                        if need > 1 && began.elapsed() + next < patience {
+                        let timeout = if said.is_empty() { UNKNOWN_BLOCK_TIMEOUT } else { LAG_TIMEOUT };
+                        if need > 1 && began.elapsed() + next < timeout {
                             asked.push(ask(node, next));
                         }
                         pause.is_zero()
@@ -178,7 +178,7 @@ impl Nodes {
                     }
                 },
                 () = tokio::time::sleep_until(hedge_at), if left.len() > 0 => {
-                    hedge_at += patience;
+                    hedge_at += hedge_delay;
                     true
                 }
             };

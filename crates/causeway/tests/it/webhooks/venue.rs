@@ -39,7 +39,7 @@ impl Story {
         self.stage.simulator.faults.update(|fault| fault.stuck = stuck);
     }
 
-    async fn into_the_venue(&self) -> Result<()> {
+    async fn paid_in(&self) -> Result<()> {
         let (key, quote) = (&self.by.key, self.deposit().await?);
         let id = request_id(&quote);
         self.stuck(true);
@@ -142,7 +142,7 @@ async fn every_path_through_the_venue_tells_exactly_its_sequence() -> Result<()>
     }
     let user = stage.harness.chain("base").fresh_user().await?;
     let story = Story { stage, heard, by, forcing, user };
-    story.into_the_venue().await?;
+    story.paid_in().await?;
     story.fast_filled().await?;
     story.out_of_the_venue(false).await?;
     story.out_of_the_venue(true).await?;
