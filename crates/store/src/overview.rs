@@ -102,22 +102,27 @@ pub const MAX_COUNTED: u32 = 1_000;
 const UNDER_WAY: [State; 4] = [State::Depositing, State::Pending, State::Submitted, State::Refunding];
 
 /// Requests under way: how many, and the oldest of them. Each state is counted up to [`MAX_COUNTED`].
-pub fn under_way(tx: &mut Tx<'_>, limit: usize) -> Result<(u64, Vec<UnderWay>), StoreError> {
+pub fn under_way(tx: &mut Tx<'_>, limit: u32) -> Result<(u64, Vec<UnderWay>), StoreError> {
     let (mut count, mut oldest) = (0u64, Vec::new());
     for state in UNDER_WAY {
+        // Counted by the index alone: rows of old requests lie anywhere.
+        let counted = tx.row(
+            "select count(*) from (select 1 from request where account is not null and state = $1 limit $2) r",
+            &[state.as_str().into(), MAX_COUNTED.into()],
+        )?;
+        count = count.saturating_add(counted.map_or(Ok(0), |row| row.uint(0))?);
         let rows = tx.rows(
             "select request_id, amount_usd, created_at from request where account is not null and state = $1
              order by created_at, request_id limit $2",
-            &[state.as_str().into(), MAX_COUNTED.into()],
+            &[state.as_str().into(), limit.into()],
         )?;
-        count = count.saturating_add(u64::try_from(rows.len()).unwrap_or(u64::MAX));
-        for row in rows.iter().take(limit) {
+        for row in &rows {
             let (request, amount_usd, since) = (row.request_id(0)?, row.opt_int(1)?, row.time(2)?);
             oldest.push(UnderWay { request, state, amount_usd, since });
         }
     }
     oldest.sort_by_key(|it| it.since);
-    oldest.truncate(limit);
+    oldest.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
     Ok((count, oldest))
 }
 

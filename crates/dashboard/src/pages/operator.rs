@@ -33,7 +33,7 @@ use crate::times;
 
 /// Rows of each list.
 const MAX_STUCK: u32 = 50;
-const MAX_UNDER_WAY: usize = 20;
+const MAX_UNDER_WAY: u32 = 20;
 const MAX_ACTIONS: u32 = 50;
 const MAX_PAUSES: u32 = 5;
 
