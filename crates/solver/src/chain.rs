@@ -2,6 +2,7 @@
 
 pub mod apply_block;
 mod blame;
+pub(crate) mod disputes;
 pub mod doubts;
 pub(crate) mod events;
 mod finality;

@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 use alloy::primitives::Address;
 use domain::alarm::Alarm;
 use evm::agreement::{NonceVerdict, majority, nonce_verdict};
-use evm::{AgreedBlock, Head, Verdict, Wait};
+use evm::{AgreedBlock, Head, Wait};
 use metrics::{counter, gauge};
 use store::blocks::Cursor;
-use store::{blocks, chain_states, doubtful_blocks, dues, lanes};
+use store::{blocks, doubtful_blocks, dues, lanes};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use crate::chain::apply_block::{apply_block, lag, retry_due};
+use crate::chain::disputes::{self, Dispute, may_pay, refuse, tell_refusal};
 use crate::chain::forks;
 use crate::error::{Chained, SolverError};
 use crate::handle::ChainHandle;
@@ -79,7 +80,8 @@ async fn walk(
         return Ok(());
     }
     let Some(mut at) = begin(solver, handle, heads, stop).await? else { return Ok(()) };
-    let mut disputed = !may_pay(solver, handle, at, disputed).await?;
+    let pays = may_pay(solver, handle, at, disputed).await?;
+    let mut dispute = (!pays).then(|| Dispute::new(handle, at));
     if *handle.health.taken.borrow() == 0 {
         // Blocks that too few nodes had are noted as doubtful until more have them.
         let (chain, last, most) = (handle.id(), at.number, handle.max_unagreed());
@@ -93,16 +95,11 @@ async fn walk(
     loop {
         let head = *heads.borrow_and_update();
         if let Some(head) = head {
-            let before = at.number;
             catch_up(solver, handle, &mut at, head, stop).await?;
-            // A walk that has stayed where it was, or that too few nodes lead, has not passed the blocks in dispute.
-            if disputed && at.number > before && handle.health.unagreed() == 0 {
-                refuse(solver, handle, None).await?;
-                disputed = false;
-            }
             gauge!("causeway_chain_lag_blocks", "chain" => handle.id().to_string())
                 .set(lag(head.number.saturating_sub(at.number)));
         }
+        disputes::end_if_over(solver, handle, &mut dispute, at).await?;
         let behind = head.is_some_and(|head| at.number < head.number);
         let interval = if behind && handle.may_walk_ahead() { RETRY_INTERVAL } else { WAITING_INTERVAL };
         // Blocks that too few nodes have may be outvoted without a new head.
@@ -111,6 +108,7 @@ async fn walk(
             () = stop.cancelled() => return Ok(()),
             changed = heads.changed() => if changed.is_err() { return Ok(()) },
             () = tokio::time::sleep(interval), if behind => {}
+            () = disputes::due(dispute.as_ref()) => {}
             changed = woken.changed() => {
                 if changed.is_err() {
                     return Ok(());
@@ -139,41 +137,6 @@ async fn retry_now(
         handle.health.taken.send_replace(at.number);
     }
     Ok(())
-}
-
-/// Lets payments begin at the start of a walk; false while they wait for a block that most nodes have. The start-up checks
-/// say nothing about blocks: those over which the last walk stopped are read first. A process that has just begun does not
-/// know of such a stop, and sees it by nodes that show another block in place of the last. Nodes that lag or are down say
-/// nothing.
-pub(crate) async fn may_pay(
-    solver: &Solver,
-    handle: &ChainHandle,
-    at: Cursor,
-    disputed: bool,
-) -> Result<bool, SolverError> {
-    if disputed || handle.nodes.header_votes(at.number).await?.verdict(at.hash, true) != Verdict::Stands {
-        return Ok(false);
-    }
-    refuse(solver, handle, None).await?;
-    Ok(true)
-}
-
-/// Publishes the reason why no payments are made here, or None if they are, to this process and all others.
-async fn refuse(solver: &Solver, handle: &ChainHandle, why: Option<String>) -> Result<(), SolverError> {
-    if why.is_some() {
-        handle.health.refuse(why.clone());
-    }
-    let (chain, told) = (handle.id(), why.clone());
-    solver.store.write(move |tx| chain_states::put(tx, chain, told.as_deref())).await?;
-    handle.health.refuse(why);
-    Ok(())
-}
-
-/// The same for a chain that stops. This process stops whether or not the others can be told.
-async fn tell_refusal(solver: &Solver, handle: &ChainHandle, why: String) {
-    if let Err(failure) = refuse(solver, handle, Some(why)).await {
-        warn!(chain.id = %handle.id(), error = %Chained(&failure), "other processes were not told of the stop");
-    }
 }
 
 /// The start-up checks; true if the chain may be walked. A database that knows fewer nonces than the chain is an old

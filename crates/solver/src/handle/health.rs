@@ -26,7 +26,7 @@ pub struct Health {
     /// The number of the last block taken in.
     pub taken: watch::Sender<u64>,
     /// The number of the last block taken in that most nodes have: what becomes final counts from it.
-    pub standing: AtomicU64,
+    standing: AtomicU64,
     /// The number of blocks taken in since then.
     unagreed: AtomicU64,
     /// Notified when a transaction of ours has failed, so that its cause is read soon.
@@ -130,6 +130,11 @@ impl Health {
         self.unagreed.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
+    /// The number of the last block taken in that most nodes have; zero before the first.
+    pub fn standing(&self) -> u64 {
+        self.standing.load(Ordering::Relaxed)
+    }
+
     /// The number of blocks taken in since one that most nodes have.
     pub fn unagreed(&self) -> u64 {
         self.unagreed.load(Ordering::Relaxed)
@@ -176,10 +181,10 @@ mod tests {
         let health = Health::default();
         assert_eq!((health.walked(10, true), health.walked(11, false), health.walked(12, false)), (0, 1, 2));
         health.rewound(1, 11);
-        assert_eq!((health.unagreed(), health.standing.load(Ordering::Relaxed)), (1, 10));
+        assert_eq!((health.unagreed(), health.standing()), (1, 10));
         // A reorg that takes back more than those.
         health.rewound(3, 8);
-        assert_eq!((health.unagreed(), health.standing.load(Ordering::Relaxed)), (0, 8));
+        assert_eq!((health.unagreed(), health.standing()), (0, 8));
         assert_eq!(*health.taken.borrow(), 8);
     }
 }

@@ -6,7 +6,6 @@
 //! exchange at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::B256;
@@ -66,7 +65,7 @@ async fn round(
 ) -> Result<SameChainId, SolverError> {
     let (chain, finality) = (handle.id(), handle.settings.finality);
     // The cursor may stand on a block that only one node has.
-    let standing = handle.health.standing.load(Ordering::Relaxed);
+    let standing = handle.health.standing();
     let ripe = move |tx: &mut Tx<'_>| {
         let last = blocks::cursor(tx, chain)?.and_then(|cursor| cursor.number.min(standing).checked_sub(finality));
         last.map_or(Ok(Vec::new()), |last| same_chain::ripe(tx, chain, last, after, MAX_ROWS_PER_ROUND))

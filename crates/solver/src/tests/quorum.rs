@@ -1,16 +1,20 @@
 //! Cases of reads that need more than one node, or one block for all of them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use alloy::primitives::{B256, U256};
 use evm::{BlockSummary, Endpoint};
 use serde_json::{Value, json};
 use store::blocks::Cursor;
-use store::{Tx, lanes};
+use store::{Tx, blocks, lanes};
+use tokio_util::sync::CancellationToken;
 
 use super::scripted;
 use super::world::*;
-use crate::chain::follow::may_pay;
+use crate::chain::disputes::{Dispute, may_pay};
+use crate::chain::follow;
 use crate::chain::rescan::{Scan, look_at};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -87,6 +91,106 @@ async fn after_a_restart_nothing_is_paid_while_the_nodes_disagree_about_the_last
         assert_eq!(may_pay(&solver, &handle, at, disputed).await.unwrap(), pays, "{hashes:?}");
         assert_eq!(handle.refusing().is_none(), pays, "{hashes:?}");
     }
+}
+
+/// Notes the last block that was walked.
+async fn walked(world: &World, number: u64, hash: B256) -> Cursor {
+    let at = Cursor { number, hash };
+    let unit = move |tx: &mut Tx<'_>| Ok::<_, SolverError>(blocks::advance(tx, ORIGIN, at, NOW, 100)?);
+    world.store.write(unit).await.unwrap();
+    at
+}
+
+/// Where one of two nodes is always a block behind, the last block walked is never one that most have.
+#[tokio::test]
+async fn a_dispute_ends_with_a_block_that_most_nodes_have_whatever_comes_after_it() {
+    let world = World::new().await;
+    let (solver, handle) = (world.solver(|| NOW), handle_of(vec![node(None).await, node(None).await]).await);
+    let at = |number| Cursor { number, hash: SHOWN };
+    // Counted before the dispute, by a walk that did not come to commit it.
+    handle.health.walked(BLOCK + 1, true);
+    let mut dispute = Dispute::new(&handle, at(BLOCK));
+    handle.health.walked(BLOCK + 2, false);
+    assert!(!dispute.is_over(&solver, &handle, at(BLOCK + 2)).await.unwrap());
+    handle.health.walked(BLOCK + 3, true);
+    handle.health.walked(BLOCK + 4, false);
+    assert_eq!(handle.health.unagreed(), 1);
+    assert!(dispute.is_over(&solver, &handle, at(BLOCK + 4)).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_dispute_is_settled_by_most_nodes_and_not_by_those_that_answer() {
+    let (ours, other) = (Some(SHOWN), Some(CANONICAL));
+    for (hashes, settled) in [
+        ([ours, ours, ours], true),
+        ([ours, ours, other], true),
+        ([ours, ours, None], true),
+        ([ours, None, None], false),
+        ([ours, other, None], false),
+        ([ours, other, other], false),
+    ] {
+        let world = World::new().await;
+        let mut endpoints = Vec::new();
+        for hash in hashes {
+            endpoints.push(node(hash).await);
+        }
+        let (solver, handle) = (world.solver(|| NOW), handle_of(endpoints).await);
+        let at = walked(&world, BLOCK, SHOWN).await;
+        let mut dispute = Dispute::new(&handle, at);
+        assert_eq!(dispute.is_settled(&solver, &handle, at).await.unwrap(), settled, "{hashes:?}");
+        // A walk that has gone on is judged by the block where it was: a node that is behind has that one.
+        let next = walked(&world, BLOCK + 1, CANONICAL).await;
+        assert_eq!(dispute.is_settled(&solver, &handle, next).await.unwrap(), settled, "{hashes:?}");
+        // One that has gone back and not yet up again is not judged by a block below the dispute.
+        let mut above = Dispute::new(&handle, Cursor { number: BLOCK + 5, hash: CANONICAL });
+        assert_eq!(above.is_settled(&solver, &handle, at).await.unwrap(), settled, "{hashes:?}");
+        assert!(!above.is_settled(&solver, &handle, next).await.unwrap(), "{hashes:?}");
+    }
+}
+
+/// A node at this block, which makes no other, and whose wallets have sent nothing. It shows another block until it has
+/// come round.
+async fn still_node(came_round: Arc<AtomicBool>) -> Endpoint {
+    scripted::start(move |method, params| {
+        let hash = if came_round.load(Ordering::SeqCst) { SHOWN } else { CANONICAL };
+        let asked = params[0] == json!("latest") || params[0] == json!(format!("{BLOCK:#x}"));
+        match method {
+            "eth_getTransactionCount" => Some(json!("0x0")),
+            "eth_getBlockByNumber" if asked => Some(json!({
+                "number": U256::from(BLOCK), "hash": hash, "parentHash": B256::ZERO, "timestamp": "0x64",
+                "baseFeePerGas": "0x7", "transactions": [],
+            })),
+            _ => None,
+        }
+    })
+    .await
+}
+
+async fn until(mut holds: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), waiting).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_dispute_on_a_chain_that_makes_no_block_ends_when_the_nodes_agree() {
+    let world = World::new().await;
+    let came_round = Arc::new(AtomicBool::new(false));
+    let endpoints = vec![still_node(Arc::new(AtomicBool::new(true))).await, still_node(came_round.clone()).await];
+    let (solver, handle) = (world.solver(|| NOW), handle_of(endpoints).await);
+    walked(&world, BLOCK, SHOWN).await;
+    handle.health.begin(NOW);
+    let stop = CancellationToken::new();
+    let walk = tokio::spawn(follow::run(solver, handle.clone(), stop.clone()));
+    until(async || *handle.health.taken.borrow() == BLOCK).await;
+    assert!(handle.refusing().is_some());
+    came_round.store(true, Ordering::SeqCst);
+    until(async || handle.refusing().is_none()).await;
+    stop.cancel();
+    walk.await.unwrap();
 }
 
 /// The head moves on while blocks are read. A nonce that was used behind the last of them is not accounted for: with it,
