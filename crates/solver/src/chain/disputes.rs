@@ -110,10 +110,32 @@ pub(crate) async fn may_pay(
     disputed: bool,
 ) -> Result<bool, SolverError> {
     if disputed || handle.nodes.header_votes(at.number).await?.verdict(at.hash, true) != Verdict::Stands {
+        // Payments that have begun go on: a walk that is tried again may find a reorg like any other.
+        let Some(told) = handle.health.refusing() else { return Ok(true) };
+        let why = if disputed { (*told).clone() } else { shown_otherwise(handle, at) };
+        tell_others(solver, handle, why).await?;
         return Ok(false);
     }
     refuse(solver, handle, None).await?;
     Ok(true)
+}
+
+fn shown_otherwise(handle: &ChainHandle, at: Cursor) -> String {
+    format!(
+        "the nodes of chain {} do not show block {}, the last one walked, alike; payments wait for a block that most of \
+         them have",
+        handle.id(),
+        at.number
+    )
+}
+
+/// Tells the other processes why payments wait. Without a word under this lease they would go on by that of the last
+/// worker. In this process the start-up checks still count as unfinished: payments of other chains wait for them for five
+/// minutes only.
+async fn tell_others(solver: &Solver, handle: &ChainHandle, why: String) -> Result<(), SolverError> {
+    let chain = handle.id();
+    warn!(chain.id = %chain, "{why}");
+    Ok(solver.store.write(move |tx| chain_states::put(tx, chain, Some(why.as_str()))).await?)
 }
 
 /// Publishes the reason why no payments are made here, or None if they are, to this process and all others.

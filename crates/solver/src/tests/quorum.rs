@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy::primitives::{B256, U256};
+use domain::time::Timestamp;
 use evm::{BlockSummary, Endpoint};
 use serde_json::{Value, json};
 use store::blocks::Cursor;
-use store::{Tx, blocks, lanes};
+use store::{Tx, blocks, chain_states, lanes};
 use tokio_util::sync::CancellationToken;
 
 use super::scripted;
@@ -17,7 +18,7 @@ use crate::chain::disputes::{Dispute, may_pay};
 use crate::chain::follow;
 use crate::chain::rescan::{Scan, look_at};
 use crate::error::SolverError;
-use crate::handle::ChainHandle;
+use crate::handle::{CHECK_TIMEOUT_MILLIS, ChainHandle};
 use crate::operator::recover::raise_nonces;
 
 const SHOWN: B256 = B256::repeat_byte(0x51);
@@ -90,7 +91,38 @@ async fn after_a_restart_nothing_is_paid_while_the_nodes_disagree_about_the_last
         let at = Cursor { number: BLOCK, hash: SHOWN };
         assert_eq!(may_pay(&solver, &handle, at, disputed).await.unwrap(), pays, "{hashes:?}");
         assert_eq!(handle.refusing().is_none(), pays, "{hashes:?}");
+        assert_eq!(told(&world).await.map(|refusing| refusing.is_none()), Some(pays), "{hashes:?}");
+        // Payments of other chains wait no longer than for any checks that do not finish.
+        let later = Timestamp::from_millis(NOW.millis() + CHECK_TIMEOUT_MILLIS + 1);
+        assert_eq!(handle.health.refusing_elsewhere(later), None, "{hashes:?}");
     }
+}
+
+/// The word on the chain that other processes read: why it makes no payments, or that it does.
+async fn told(world: &World) -> Option<Option<String>> {
+    let states = world.store.read(|tx: &mut Tx<'_>| Ok::<_, SolverError>(chain_states::all(tx)?)).await.unwrap();
+    states.into_iter().find(|state| state.chain == ORIGIN).map(|state| state.refusing)
+}
+
+/// A walk that is tried again in a process that pays finds a reorg like any other, and tells nobody of a stop.
+#[tokio::test]
+async fn payments_that_have_begun_are_not_stopped_by_another_last_block() {
+    let world = World::new().await;
+    let endpoints = vec![node(Some(SHOWN)).await, node(Some(CANONICAL)).await];
+    let (solver, handle) = (world.solver(|| NOW), handle_of(endpoints).await);
+    handle.health.refuse(None);
+    assert!(may_pay(&solver, &handle, Cursor { number: BLOCK, hash: SHOWN }, false).await.unwrap());
+    assert_eq!((told(&world).await, handle.refusing()), (None, None));
+}
+
+/// The processes that stand by go by the word of the worker before, until this one has told them.
+#[tokio::test]
+async fn a_dispute_that_stopped_the_walk_is_told_again_in_its_own_words() {
+    let world = World::new().await;
+    let (solver, handle) = (world.solver(|| NOW), handle_of(vec![node(Some(SHOWN)).await]).await);
+    handle.health.refuse(Some("on different forks".to_owned()));
+    assert!(!may_pay(&solver, &handle, Cursor { number: BLOCK, hash: SHOWN }, true).await.unwrap());
+    assert_eq!(told(&world).await, Some(Some("on different forks".to_owned())));
 }
 
 /// Notes the last block that was walked.
@@ -186,9 +218,10 @@ async fn a_dispute_on_a_chain_that_makes_no_block_ends_when_the_nodes_agree() {
     let stop = CancellationToken::new();
     let walk = tokio::spawn(follow::run(solver, handle.clone(), stop.clone()));
     until(async || *handle.health.taken.borrow() == BLOCK).await;
-    assert!(handle.refusing().is_some());
+    assert!(handle.refusing().is_some() && told(&world).await.unwrap().is_some());
     came_round.store(true, Ordering::SeqCst);
     until(async || handle.refusing().is_none()).await;
+    assert_eq!(told(&world).await, Some(None));
     stop.cancel();
     walk.await.unwrap();
 }
