@@ -24,7 +24,7 @@ pub struct PriceSpan {
 
 /// A feed's prices from one time to another, in unix seconds of its chain; as far as there are any, if the span has not
 /// ended. Read at one block, not earlier than the span begins. None where the feed had no fresh answer when the span
-/// began, or does not keep rounds for so long.
+/// began, does not keep rounds for so long, or does not answer.
 pub async fn past_prices(
     nodes: &Nodes,
     multicall3: Address,
@@ -37,10 +37,10 @@ pub async fn past_prices(
     let (_, answers) = nodes.seconded_aggregate(multicall3, &first, at).await?;
     let mut answers = answers.into_iter().map(Result::unwrap_or_default);
     let (decimals, latest) = (answers.next().unwrap_or_default(), answers.next().unwrap_or_default());
-    let decimals = PriceFeed::decimalsCall::abi_decode_returns(&decimals);
-    let decimals = decimals.map_err(|_| ChainError::Undecodable("decimals"))?;
-    let latest = PriceFeed::latestRoundDataCall::abi_decode_returns(&latest);
-    let latest = latest.map_err(|_| ChainError::Undecodable("latestRoundData"))?.roundId.to::<u128>();
+    // A feed that does not answer remembers nothing: that is its own fault, and no node's.
+    let Ok(decimals) = PriceFeed::decimalsCall::abi_decode_returns(&decimals) else { return Ok(None) };
+    let Ok(latest) = PriceFeed::latestRoundDataCall::abi_decode_returns(&latest) else { return Ok(None) };
+    let latest = latest.roundId.to::<u128>();
     let mut search = Search::new(span, feed.max_age_secs);
     for nth in 0..MAX_CALLS {
         // The ids of a feed behind a proxy begin anew with its aggregator: an id below the first is no round.

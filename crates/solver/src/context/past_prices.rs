@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use alloy::primitives::Address;
 use domain::debt::FEED_LAG;
@@ -19,6 +20,9 @@ use crate::handle::ChainHandle;
 
 /// Reads of one moment that fail, at most one for each block, before its price counts as forgotten.
 const MAX_TRIES: u8 = 8;
+/// Pause after a read that the nodes did not answer between them, doubled with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
 /// Moments that wait to be read. More of them are named again at the next block.
 const MAX_WANTED: usize = 1_024;
 
@@ -50,7 +54,12 @@ pub enum Past {
 #[derive(Clone, Copy, Debug)]
 enum Answer {
     Read(PriceSpan),
-    Failed { tries: u8 },
+    Unread {
+        /// Reads after which the feed counts as having forgotten.
+        failed: u8,
+        /// Reads since then that say nothing about the feed.
+        unanswered: u32,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -64,8 +73,9 @@ impl PastPrices {
     pub fn at(&self, moment: Moment) -> Past {
         match self.answers.get(&moment) {
             Some((Answer::Read(span), _)) => Past::Known(span),
-            Some((Answer::Failed { tries: MAX_TRIES.. }, _)) => Past::Forgotten,
-            Some((Answer::Failed { .. }, _)) | None => {
+            Some((Answer::Unread { failed: MAX_TRIES.., .. }, _)) => Past::Forgotten,
+            Some((Answer::Unread { unanswered, .. }, since)) if since.elapsed() < pause(unanswered) => Past::Unread,
+            Some((Answer::Unread { .. }, _)) | None => {
                 let mut wanted = self.wanted();
                 if wanted.len() < MAX_WANTED {
                     wanted.insert(moment);
@@ -106,18 +116,24 @@ impl PastPrices {
                 if let Err(error) = &read {
                     debug!(chain.id = %handle.id(), %error, "a past price could not be read");
                 }
-                this.answered(moment, read);
+                this.answered(moment, read, handle.has_one_node());
             });
         }
     }
 
-    /// Nodes that differ, or of which too few have the block, say nothing about what the feed remembers: one of them must not
-    /// have the moment charged without its price. It is read until they agree, as payments of the chain wait for that.
-    fn answered(&self, moment: Moment, read: Result<Option<PriceSpan>, ChainError>) {
+    /// Of several nodes, only what two of them say alike counts against the feed: one that lies, or answers with errors, must
+    /// not have the moment charged without its price. It is read until they agree, as payments of the chain wait for that,
+    /// and ever more rarely. The word of a single node is all there is.
+    fn answered(&self, moment: Moment, read: Result<Option<PriceSpan>, ChainError>, has_one_node: bool) {
         match read {
             Ok(Some(span)) => self.learn(moment, span),
-            Err(ChainError::NotSeconded(_)) => self.answers.answered(moment, None),
-            Ok(None) | Err(_) => self.failed(moment),
+            Ok(None) => self.failed(moment),
+            Err(_) if has_one_node => self.failed(moment),
+            Err(_) => {
+                let (failed, unanswered) = self.tries(moment);
+                let unanswered = unanswered.saturating_add(1);
+                self.answers.answered(moment, Some(Answer::Unread { failed, unanswered }));
+            }
         }
     }
 
@@ -126,20 +142,31 @@ impl PastPrices {
     }
 
     pub(crate) fn failed(&self, moment: Moment) {
-        let tries = match self.answers.get(&moment) {
-            Some((Answer::Failed { tries }, _)) => tries.saturating_add(1),
-            Some((Answer::Read(_), _)) | None => 1,
-        };
-        if tries == MAX_TRIES {
+        let failed = self.tries(moment).0.saturating_add(1);
+        if failed == MAX_TRIES {
             let Moment { chain, currency, time } = moment;
             warn!(chain.id = %chain, %currency, time, "no feed remembers the price of a moment: fast fills are charged without it");
         }
-        self.answers.answered(moment, Some(Answer::Failed { tries }));
+        self.answers.answered(moment, Some(Answer::Unread { failed, unanswered: 0 }));
+    }
+
+    /// Reads of a moment that failed, and those since that were not answered.
+    fn tries(&self, moment: Moment) -> (u8, u32) {
+        match self.answers.get(&moment) {
+            Some((Answer::Unread { failed, unanswered }, _)) => (failed, unanswered),
+            Some((Answer::Read(_), _)) | None => (0, 0),
+        }
     }
 
     fn wanted(&self) -> MutexGuard<'_, BTreeSet<Moment>> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The pause after so many reads that were not answered.
+fn pause(unanswered: u32) -> Duration {
+    let Some(doublings) = unanswered.checked_sub(1) else { return Duration::ZERO };
+    FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(doublings)).min(MAX_PAUSE)
 }
 
 #[cfg(test)]
@@ -165,22 +192,55 @@ mod tests {
         assert_eq!(past.at(lost), Past::Forgotten);
     }
 
+    const MOMENT: Moment = Moment { chain: ChainId(1), currency: Address::ZERO, time: 7 };
+
     #[test]
-    fn a_dispute_between_nodes_does_not_make_a_price_forgotten() {
-        let moment = Moment::new((ChainId(1), Address::ZERO), Timestamp::from_secs(7));
+    fn neither_a_dispute_between_nodes_nor_the_errors_of_one_make_a_price_forgotten() {
+        let errors: [fn() -> ChainError; 2] =
+            [|| ChainError::NotSeconded(ChainId(1)), || ChainError::NoEndpoint(ChainId(1))];
+        for error in errors {
+            let past = PastPrices::default();
+            for _ in 0..3 * MAX_TRIES {
+                past.answered(MOMENT, Err(error()), false);
+                assert_eq!(past.at(MOMENT), Past::Unread);
+            }
+            // Nor do they end the tries that failed before them.
+            for _ in 1..MAX_TRIES {
+                past.answered(MOMENT, Ok(None), false);
+                past.answered(MOMENT, Err(error()), false);
+                assert_eq!(past.at(MOMENT), Past::Unread);
+            }
+            past.answered(MOMENT, Ok(None), false);
+            assert_eq!(past.at(MOMENT), Past::Forgotten);
+        }
+    }
+
+    #[test]
+    fn the_errors_of_the_only_node_make_a_price_forgotten() {
         let past = PastPrices::default();
-        let disputed = || Err(ChainError::NotSeconded(ChainId(1)));
-        for _ in 0..3 * MAX_TRIES {
-            past.answered(moment, disputed());
-            assert_eq!(past.at(moment), Past::Unread);
+        for _ in 0..MAX_TRIES {
+            assert_eq!(past.at(MOMENT), Past::Unread);
+            past.answered(MOMENT, Err(ChainError::NoEndpoint(ChainId(1))), true);
         }
-        // Nor does it end the tries that failed before it.
-        for _ in 1..MAX_TRIES {
-            past.answered(moment, Ok(None));
-            past.answered(moment, disputed());
-            assert_eq!(past.at(moment), Past::Unread);
+        assert_eq!(past.at(MOMENT), Past::Forgotten);
+    }
+
+    #[test]
+    fn nodes_that_do_not_agree_are_asked_ever_more_rarely() {
+        assert_eq!(
+            [0, 1, 2, 3, 7, 8, 100].map(|times| pause(times).as_millis()),
+            [0, 250, 500, 1_000, 16_000, 30_000, 30_000]
+        );
+        let past = PastPrices::default();
+        for _ in 0..20 {
+            past.answered(MOMENT, Err(ChainError::NotSeconded(ChainId(1))), false);
         }
-        past.answered(moment, Ok(None));
-        assert_eq!(past.at(moment), Past::Forgotten);
+        assert_eq!(
+            (past.at(MOMENT), past.wanted().len()),
+            (Past::Unread, 0),
+            "it is not named before the pause is over"
+        );
+        past.answered(MOMENT, Ok(None), false);
+        assert_eq!((past.at(MOMENT), past.wanted().len()), (Past::Unread, 1));
     }
 }
