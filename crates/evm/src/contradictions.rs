@@ -20,6 +20,8 @@ const MAX_REMEMBERED: usize = 64;
 
 /// The state of a block: calls that were answered at its hash.
 pub(crate) const STATE: &str = "a reading of prices, pools and balances";
+/// The logs of pools in a block, and the bloom filter over them in its header.
+pub(crate) const POOL_LOGS: &str = "a reading of the logs of pools";
 
 /// A contradiction about one block. Nodes are named by host and port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,11 +36,15 @@ pub struct Contradiction {
 }
 
 impl Contradiction {
-    /// True if the other needs no alarm of its own. The state is read at every block: between the same nodes, a lie about
-    /// it is one.
+    /// True if the other needs no alarm of its own: between the same nodes, a lie that is told at every block is one.
     fn covers(&self, other: &Self) -> bool {
-        let lasts = self.what == STATE && other.what == STATE;
+        let lasts = self.lasts() && self.what == other.what;
         self == other || lasts && (&self.shown_by, &self.denied_by) == (&other.shown_by, &other.denied_by)
+    }
+
+    /// True for readings of the market, which are made at every block and are no events of it.
+    fn lasts(&self) -> bool {
+        [STATE, POOL_LOGS].contains(&self.what)
     }
 }
 
@@ -108,7 +114,7 @@ impl Contradictions {
 
     /// Forgets what was noted about the events of a block: its nodes agree now.
     pub(crate) fn forget(&self, block: B256) {
-        self.seen().retain(|(_, known)| known.block != block || known.what == STATE);
+        self.seen().retain(|(_, known)| known.block != block || known.lasts());
     }
 
     pub(crate) fn recent(&self) -> Vec<Contradiction> {
@@ -142,6 +148,10 @@ mod tests {
         };
         let first = told(1, STATE, "liar");
         assert!(first.covers(&told(2, STATE, "liar")));
+        assert!(
+            told(1, POOL_LOGS, "liar").covers(&told(2, POOL_LOGS, "liar"))
+                && !first.covers(&told(2, POOL_LOGS, "liar"))
+        );
         assert!(!first.covers(&told(2, STATE, "another")) && !first.covers(&told(1, "a deposit", "liar")));
         assert!(!told(1, "a deposit", "liar").covers(&told(2, "a deposit", "liar")), "every deposit counts");
     }

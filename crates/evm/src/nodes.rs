@@ -17,9 +17,11 @@ use url::Url;
 
 mod agreed;
 mod asking;
+mod hearing;
 mod seconded;
 
 pub use agreed::Wait;
+pub(crate) use seconded::{FIRST_REASK, LAG_TIMEOUT, MAX_REASK, UNKNOWN_BLOCK_TIMEOUT};
 
 use crate::calldata;
 use crate::contracts::Multicall3;
@@ -102,6 +104,8 @@ struct Inner {
     contradictions: Arc<Contradictions>,
     /// The second hearing of nodes that differ about the state: one at a time.
     hearing: Arc<Semaphore>,
+    /// The same for the logs of pools.
+    pool_hearing: Arc<Semaphore>,
 }
 
 impl Nodes {
@@ -133,8 +137,9 @@ impl Nodes {
             .collect();
         let feed = Arc::new(Feed::new(chain));
         let contradictions = Arc::new(Contradictions::new(chain, &nodes));
-        let hearing = Arc::new(Semaphore::new(1));
-        let inner = Inner { chain, nodes, feed, following: OnceLock::new(), contradictions, hearing };
+        let (hearing, pool_hearing) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));
+        let following = OnceLock::new();
+        let inner = Inner { chain, nodes, feed, following, contradictions, hearing, pool_hearing };
         Ok(Self { inner: Arc::new(inner), poll: Duration::from_secs(1) })
     }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, BloomInput, aliases::I24};
+use alloy::primitives::{Address, B256, Bloom, BloomInput, aliases::I24};
 use alloy::rpc::types::Log;
 use alloy::sol;
 use alloy::sol_types::SolEvent;
@@ -16,17 +16,14 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::agreement::second;
+use crate::contradictions::POOL_LOGS;
 use crate::errors::ChainError;
 use crate::node::Node;
-use crate::nodes::Nodes;
+use crate::nodes::{FIRST_REASK, LAG_TIMEOUT, MAX_REASK, Nodes, UNKNOWN_BLOCK_TIMEOUT};
 use crate::rpc::{Head, Header};
 
-/// Time for which a node that does not know a block yet is asked again, once another has shown it.
-const LAG_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// The same while no node has shown it: the block may be gone.
-const UNKNOWN_BLOCK_TIMEOUT: Duration = Duration::from_millis(500);
-const FIRST_REASK: Duration = Duration::from_millis(5);
-const MAX_REASK: Duration = Duration::from_millis(160);
+/// Time for which other nodes are waited for where one shows no logs of a pool and another does.
+const DOUBT_TIMEOUT: Duration = Duration::from_millis(500);
 
 sol! {
     #![sol(all_derives)]
@@ -126,13 +123,18 @@ pub struct TickChanges {
     pub doubtful: BTreeSet<Address>,
 }
 
-impl TickChanges {
-    /// Adds the changes that another node shows of the same block.
-    fn join(&mut self, other: Self) {
-        for (pool, ticks) in other.changed {
-            self.changed.entry(pool).or_default().extend(ticks);
-        }
-        self.doubtful.extend(other.doubtful);
+/// The changes of a block, as a node shows them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Shown {
+    changes: TickChanges,
+    /// The filter over all logs, in the header. Zero where the node shows none.
+    bloom: Bloom,
+}
+
+impl Shown {
+    /// True if the other shows the same header. With another bloom filter, other pools seem to have changed.
+    fn is_alike(&self, other: &Self) -> bool {
+        (self.changes.head, self.bloom) == (other.changes.head, other.bloom)
     }
 }
 
@@ -141,34 +143,40 @@ impl Nodes {
     /// between them, or the only one there is. A tick has changed if either says so: one node alone hides none, and one
     /// that it invents is read from two nodes for nothing. None when no endpoint that answered knows the block.
     pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
-        let need = second(self.len());
-        let ask = |node: Arc<Node>, pause: Duration| async move {
+        let (nodes, need) = (self.nodes(), second(self.len()));
+        let ask = |place: usize, pause: Duration| async move {
             if !pause.is_zero() {
                 tokio::time::sleep(pause).await;
             }
-            let shown = read(&node, hash, pools).await;
-            (node, pause, shown)
+            (place, pause, read(&nodes[place], hash, pools).await)
         };
-        let (began, hedge_delay) = (Instant::now(), self.nodes()[0].hedge_delay());
-        let mut hedge_at = began + hedge_delay;
-        let mut left = self.ranked().into_iter();
-        let mut asked: FuturesUnordered<_> = left.by_ref().take(need).map(|node| ask(node, Duration::ZERO)).collect();
+        let (began, hedge_delay) = (Instant::now(), nodes[0].hedge_delay());
+        let (mut hedge_at, mut doubt_until) = (began + hedge_delay, None);
+        let mut left = self.ranked_places().into_iter();
+        let mut asked: FuturesUnordered<_> = left.by_ref().take(need).map(|place| ask(place, Duration::ZERO)).collect();
         let (mut said, mut unknown, mut failed) = (Vec::new(), false, None);
         while !asked.is_empty() {
             let another = tokio::select! {
-                Some((node, pause, answer)) = asked.next() => match answer {
+                Some((place, pause, answer)) = asked.next() => match answer {
                     Ok(Some(shown)) => {
-                        if let Some(changes) = joined(&mut said, shown, need) {
-                            return Ok(Some(changes));
+                        said.push((place, shown));
+                        match joined(&said, need) {
+                            Some(Joined { shown, settled: true }) => {
+                                return Ok(Some(self.concluded(&said, shown, pools)));
+                            }
+                            Some(_) => {
+                                doubt_until.get_or_insert_with(|| Instant::now() + DOUBT_TIMEOUT);
+                            }
+                            None => {}
                         }
-                        said.len() > 1
+                        said.len() >= need
                     }
                     Ok(None) => {
                         unknown = true;
                         let next = (pause * 2).clamp(FIRST_REASK, MAX_REASK);
                         let timeout = if said.is_empty() { UNKNOWN_BLOCK_TIMEOUT } else { LAG_TIMEOUT };
                         if need > 1 && began.elapsed() + next < timeout {
-                            asked.push(ask(node, next));
+                            asked.push(ask(place, next));
                         }
                         pause.is_zero()
                     }
@@ -181,31 +189,81 @@ impl Nodes {
                     hedge_at += hedge_delay;
                     true
                 }
+                () = tokio::time::sleep_until(doubt_until.unwrap_or(began)), if doubt_until.is_some() => break,
             };
-            if another && let Some(node) = left.next() {
-                asked.push(ask(node, Duration::ZERO));
+            if another && let Some(place) = left.next() {
+                asked.push(ask(place, Duration::ZERO));
             }
         }
+        if let Some(Joined { shown, .. }) = joined(&said, need) {
+            return Ok(Some(self.concluded(&said, shown, pools)));
+        }
+        self.hear_differing(&said, hash, pools);
         match said.is_empty() && unknown {
             true => Ok(None),
             false => Err(failed.unwrap_or(ChainError::NotSeconded(self.chain()))),
         }
     }
-}
 
-/// Adds what a node shows to what others have shown under the same header. The changes, once so many have spoken.
-fn joined(said: &mut Vec<(TickChanges, usize)>, shown: TickChanges, need: usize) -> Option<TickChanges> {
-    match said.iter_mut().find(|(known, _)| known.head == shown.head) {
-        Some((known, nodes)) => {
-            known.join(shown);
-            *nodes += 1;
+    /// The changes that were agreed on. Nodes with another header are asked last for a while.
+    fn concluded(&self, said: &[(usize, Shown)], agreed: Shown, pools: &[Address]) -> TickChanges {
+        let hash = agreed.changes.head.hash;
+        for (place, _) in said.iter().filter(|(_, shown)| !shown.is_alike(&agreed)) {
+            let reason = "a header that two other nodes contradict";
+            inconsistent(&self.nodes()[*place], "eth_getBlockByHash", hash, reason);
         }
-        None => said.push((shown, 1)),
+        self.hear_differing(said, hash, pools);
+        agreed.changes
     }
-    said.iter().find(|(_, nodes)| *nodes >= need).map(|(changes, _)| changes.clone())
+
+    /// Has nodes that differ heard again: one may have announced the block before it had its logs.
+    fn hear_differing(&self, said: &[(usize, Shown)], hash: B256, pools: &[Address]) {
+        if said.windows(2).all(|pair| pair[0].1 == pair[1].1) {
+            return;
+        }
+        let pools: Arc<[Address]> = pools.into();
+        let ask = move |node: Arc<Node>| {
+            let pools = pools.clone();
+            async move { read(&node, hash, &pools).await }
+        };
+        self.hear_again((POOL_LOGS, hash), ask, |shown: &Shown| shown.changes.head.number);
+    }
 }
 
-async fn read(node: &Arc<Node>, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
+/// The changes that enough nodes show between them.
+struct Joined {
+    shown: Shown,
+    /// False if another node could end a doubt: one shows no logs of a pool that the header hints at, and one does.
+    settled: bool,
+}
+
+/// Joins the changes that enough nodes show under the same header. A pool of which enough of them show logs is not in doubt
+/// because another has not indexed them, or hides them.
+fn joined(said: &[(usize, Shown)], need: usize) -> Option<Joined> {
+    said.iter().find_map(|(_, first)| {
+        let alike: Vec<&Shown> = said.iter().map(|(_, shown)| shown).filter(|shown| shown.is_alike(first)).collect();
+        if alike.len() < need {
+            return None;
+        }
+        let mut shown = Shown {
+            changes: TickChanges { head: first.changes.head, changed: BTreeMap::new(), doubtful: BTreeSet::new() },
+            bloom: first.bloom,
+        };
+        let mut doubts = BTreeMap::<Address, usize>::new();
+        for TickChanges { changed, doubtful, .. } in alike.iter().map(|shown| &shown.changes) {
+            for (&pool, ticks) in changed {
+                shown.changes.changed.entry(pool).or_default().extend(ticks);
+            }
+            doubtful.iter().for_each(|&pool| *doubts.entry(pool).or_default() += 1);
+        }
+        doubts.retain(|_, doubting| alike.len() - *doubting < need);
+        let settled = doubts.values().all(|doubting| *doubting == alike.len());
+        shown.changes.doubtful = doubts.into_keys().collect();
+        Some(Joined { shown, settled })
+    })
+}
+
+async fn read(node: &Node, hash: B256, pools: &[Address]) -> Result<Option<Shown>, ChainError> {
     let header = node.ask::<Option<Header>>("eth_getBlockByHash", (hash, false));
     let (header, logs) = tokio::join!(header, logs(node, hash, pools));
     // The block comes first: nodes answer for the logs of an unknown one with an error or nothing.
@@ -231,7 +289,8 @@ async fn read(node: &Arc<Node>, hash: B256, pools: &[Address]) -> Result<Option<
             _ => {}
         }
     }
-    Ok(Some(TickChanges { head: header.head(), changed, doubtful }))
+    let changes = TickChanges { head: header.head(), changed, doubtful };
+    Ok(Some(Shown { changes, bloom: header.logs_bloom.unwrap_or_default() }))
 }
 
 /// All logs of the pools, not only those that change liquidity: the swaps of a busy pool then show that the node has

@@ -9,6 +9,7 @@ use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
 use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, SpendLimiter};
 use evm::{ChainError, Head, Nodes};
+use tokio::sync::Notify;
 use tracing::{debug, warn};
 
 use crate::Market;
@@ -17,7 +18,8 @@ use crate::pools::Pools;
 use crate::snapshot::{Quoted, SAMPLE_BYTES, Snapshot, TokenFunds};
 use crate::watchlist::{Feed, Watchlist};
 
-/// The time that the rest of a snapshot waits for its pools. Pools that are late come with the next head.
+/// The time that the rest of a snapshot, once it is read, waits for its pools. Pools that are late come with the next
+/// head.
 const POOLS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The head start of those who look for deposits in a new head. Reading a market is a lot of work for a node, and
@@ -99,16 +101,31 @@ async fn read(
         let (snapshot, _) = plan.read(nodes, watchlist, head, Vec::new()).await?;
         return Ok(snapshot);
     };
-    let growth = tokio::time::timeout(POOLS_TIMEOUT, mirror.towards(head));
-    let (read, growth) = tokio::join!(plan.read(nodes, watchlist, head, mirror.calls()), growth);
-    let (mut snapshot, states) = read?;
+    // The rest may wait itself for a node that is behind, and the pools may wait as long.
+    let rest = Notify::new();
+    let reading = async {
+        let read = plan.read(nodes, watchlist, head, mirror.calls()).await;
+        rest.notify_one();
+        read
+    };
+    let late = async {
+        rest.notified().await;
+        tokio::time::sleep(POOLS_TIMEOUT).await;
+    };
+    let growing = async {
+        tokio::select! {
+            growth = mirror.towards(head) => Ok::<_, ChainError>(Some(growth)),
+            () = late => Ok(None),
+        }
+    };
+    let ((mut snapshot, states), growth) = tokio::try_join!(reading, growing)?;
     let pools = match growth {
-        Ok(Ok(growth)) => tokio::time::timeout(POOLS_TIMEOUT, mirror.at(head, &states, growth)).await.ok(),
-        Ok(Err(error)) => {
+        Some(Ok(growth)) => tokio::time::timeout(POOLS_TIMEOUT, mirror.at(head, &states, growth)).await.ok(),
+        Some(Err(error)) => {
             debug!(chain.id = %nodes.chain(), %error, "cannot read the changes of the pools");
             None
         }
-        Err(_) => None,
+        None => None,
     };
     snapshot.pools = pools.unwrap_or_else(|| mirror.former(watchlist.max_age));
     Ok(snapshot.with_spots())

@@ -29,7 +29,7 @@ impl Nodes {
     }
 
     /// The same, by their places in the configuration.
-    pub(super) fn ranked_places(&self) -> Vec<usize> {
+    pub(crate) fn ranked_places(&self) -> Vec<usize> {
         let newest = self.inner.nodes.iter().filter_map(|node| node.last_head()).map(|head| head.number).max();
         let behind = |node: &Node| match (newest, node.last_head()) {
             (Some(newest), Some(head)) => newest - head.number.min(newest),

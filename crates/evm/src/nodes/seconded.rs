@@ -5,8 +5,6 @@
 //! are asked at once, so that it costs the slower of the two; a third is asked when one of them fails, lags, is slow or
 //! differs.
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +14,9 @@ use futures::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::agreed::SECOND_HEARING;
+use super::hearing::Count;
 use super::{At, Nodes, results};
-use crate::agreement::{Dispute, Verdict, majority, second, verdict};
+use crate::agreement::second;
 use crate::calldata;
 use crate::contradictions::STATE;
 use crate::errors::{ChainError, Refusal};
@@ -26,11 +24,11 @@ use crate::node::Node;
 use crate::rpc::{Head, Header};
 
 /// Time for which a node that does not know the block yet is asked again, once another has shown it.
-const LAG_TIMEOUT: Duration = Duration::from_secs(3);
+pub(crate) const LAG_TIMEOUT: Duration = Duration::from_secs(3);
 /// The same while no node has shown it: the block may be gone.
-const UNKNOWN_BLOCK_TIMEOUT: Duration = Duration::from_millis(500);
-const FIRST_REASK: Duration = Duration::from_millis(5);
-const MAX_REASK: Duration = Duration::from_millis(160);
+pub(crate) const UNKNOWN_BLOCK_TIMEOUT: Duration = Duration::from_millis(500);
+pub(crate) const FIRST_REASK: Duration = Duration::from_millis(5);
+pub(crate) const MAX_REASK: Duration = Duration::from_millis(160);
 
 const CALL: &str = "eth_call";
 
@@ -85,7 +83,7 @@ impl Nodes {
                 Some((place, pause, answer)) = asked.next() => match answer {
                     Ok(Some(shown)) => {
                         count.add(place, shown);
-                        if let Some(shown) = count.agreed(nodes.len()) {
+                        if let Some(shown) = count.agreed(nodes.len()).cloned() {
                             self.doubt_others(&count, &shown, &question);
                             return Ok(shown);
                         }
@@ -114,45 +112,32 @@ impl Nodes {
             }
         }
         if count.is_disputed() {
-            self.hear_again(&question);
+            self.ask_again(&question);
             return Err(ChainError::NotSeconded(self.inner.chain));
         }
         Err(failed.unwrap_or(ChainError::NotSeconded(self.inner.chain)))
     }
 
     /// Those that differ from what was agreed are asked last for a while.
-    fn doubt_others(&self, count: &Count, agreed: &Shown, question: &Arc<Question>) {
+    fn doubt_others(&self, count: &Count<Shown>, agreed: &Shown, question: &Arc<Question>) {
         if !count.is_disputed() {
             return;
         }
-        let others = count.0.iter().filter(|(shown, _)| shown != agreed).flat_map(|(_, by)| by);
-        for node in others.map(|&place| &self.inner.nodes[place]) {
+        for place in count.others_than(agreed) {
+            let node = &self.inner.nodes[place];
             let (host, reason) = (node.host.clone(), "an answer that two other nodes contradict");
             node.failed(CALL, &ChainError::Inconsistent { host, method: CALL, block: question.at, reason });
         }
-        self.hear_again(question);
+        self.ask_again(question);
     }
 
-    /// Hears all nodes once more, in the background, before any of them is accused. One hearing at a time: a node that
-    /// lies at every block is named by any of them.
-    fn hear_again(&self, question: &Arc<Question>) {
-        let Ok(turn) = self.inner.hearing.clone().try_acquire_owned() else { return };
-        let (nodes, contradictions) = (self.inner.nodes.clone(), self.inner.contradictions.clone());
-        let question = question.clone();
-        tokio::spawn(async move {
-            let _turn = turn;
-            tokio::time::sleep(SECOND_HEARING).await;
-            let asked: Vec<_> = nodes.iter().map(|node| question.ask(node)).collect();
-            let mut count = Count::default();
-            for (place, answer) in futures::future::join_all(asked).await.into_iter().enumerate() {
-                if let Ok(Some(shown)) = answer {
-                    count.add(place, shown);
-                }
-            }
-            if let Some((number, dispute)) = count.dispute(nodes.len()) {
-                contradictions.note(&nodes, (number, question.at), &dispute);
-            }
-        });
+    fn ask_again(&self, question: &Arc<Question>) {
+        let asked = question.clone();
+        let ask = move |node: Arc<Node>| {
+            let question = asked.clone();
+            async move { question.ask(&node).await }
+        };
+        self.hear_again((STATE, question.at), ask, |shown: &Shown| shown.head.number);
     }
 }
 
@@ -196,84 +181,5 @@ fn unless_reverted(output: Result<Bytes, ChainError>) -> Result<Option<Bytes>, C
         Ok(output) => Ok(Some(output)),
         Err(ChainError::Refused { refusal: Refusal::Reverted(_), .. }) => Ok(None),
         Err(error) => Err(error),
-    }
-}
-
-/// The answers, and the nodes that gave each.
-#[derive(Default)]
-struct Count(Vec<(Shown, BTreeSet<usize>)>);
-
-impl Count {
-    fn add(&mut self, node: usize, shown: Shown) {
-        match self.0.iter_mut().find(|(known, _)| *known == shown) {
-            Some((_, by)) => {
-                by.insert(node);
-            }
-            None => self.0.push((shown, [node].into())),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    fn is_disputed(&self) -> bool {
-        self.0.len() > 1
-    }
-
-    /// The nodes that gave another answer than these.
-    fn others(&self, by: &BTreeSet<usize>) -> BTreeSet<usize> {
-        self.0.iter().flat_map(|(_, nodes)| nodes).copied().filter(|node| !by.contains(node)).collect()
-    }
-
-    /// The answer that two nodes gave, and more than gave another.
-    fn agreed(&self, nodes: usize) -> Option<Shown> {
-        let counts = |by: &BTreeSet<usize>| {
-            verdict(by.len(), self.others(by).len(), second(nodes), majority(nodes)) == Verdict::Agreed
-        };
-        self.0.iter().find(|(_, by)| counts(by)).map(|(shown, _)| shown.clone())
-    }
-
-    /// The contradiction, and the number of its block. Between as many on each side, the first configured one is said to
-    /// show what the others deny, and nobody is known to lie.
-    fn dispute(&self, nodes: usize) -> Option<(u64, Dispute)> {
-        let (shown, by) = self.0.iter().max_by_key(|(_, by)| (by.len(), Reverse(by.first().copied())))?;
-        let denied_by = self.others(by);
-        if denied_by.is_empty() {
-            return None;
-        }
-        // The others may differ among themselves, so that they outvote nobody.
-        let verdict = if by.len() >= majority(nodes) { Verdict::Agreed } else { Verdict::Contradicted };
-        Some((shown.head.number, Dispute { what: STATE, verdict, shown_by: by.clone(), denied_by }))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(byte: u8) -> Shown {
-        let head = Head { number: 7, hash: B256::ZERO, parent_hash: B256::ZERO, time: 0, base_fee: 0 };
-        Shown { head, output: Some(vec![byte].into()) }
-    }
-
-    /// The answer of each node, and what two agree on, with the nodes that are on the other side.
-    #[test]
-    fn an_answer_counts_when_two_nodes_give_it_and_fewer_another() {
-        for (nodes, answers, agreed, denied) in [
-            (2, &[1, 1][..], Some(1), None),
-            (2, &[1, 2][..], None, Some((Verdict::Contradicted, vec![1]))),
-            (2, &[1][..], None, None),
-            (3, &[2, 1, 1][..], Some(1), Some((Verdict::Agreed, vec![0]))),
-            (3, &[1, 2, 3][..], None, Some((Verdict::Contradicted, vec![1, 2]))),
-            (4, &[1, 2, 1, 2][..], None, Some((Verdict::Contradicted, vec![1, 3]))),
-        ] {
-            let mut count = Count::default();
-            answers.iter().enumerate().for_each(|(node, byte)| count.add(node, shown(*byte)));
-            assert_eq!(count.agreed(nodes), agreed.map(shown), "{answers:?}");
-            let dispute: Option<(Verdict, Vec<usize>)> =
-                count.dispute(nodes).map(|(_, it)| (it.verdict, it.denied_by.into_iter().collect()));
-            assert_eq!(dispute, denied, "{answers:?}");
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, Bytes};
+use alloy::primitives::{Address, B256, Bloom, BloomInput, Bytes};
 use alloy::sol_types::SolEvent;
 use evm::blame::{Blame, Suspects};
 use evm::pools::UniswapPool;
@@ -113,10 +113,16 @@ const POOL: Address = Address::repeat_byte(0x9a);
 
 /// A node that shows these ticks of a pool as changed in the block, under a header with this parent.
 async fn shows_ticks(ticks: &'static [u8], parent: u8) -> Scripted {
+    shows_bloom(ticks, parent, Bloom::ZERO).await
+}
+
+/// The same, with this filter over the logs in the header.
+async fn shows_bloom(ticks: &'static [u8], parent: u8, bloom: Bloom) -> Scripted {
     Scripted::start(move |method, _| match method {
         "eth_getBlockByHash" => {
             let mut block = block(9, hash(BLOCK), json!([]));
             block["parentHash"] = json!(hash(parent));
+            block["logsBloom"] = json!(bloom);
             result(block)
         }
         "eth_getLogs" => {
@@ -177,6 +183,65 @@ async fn the_changes_of_a_block_need_two_nodes_with_the_same_header() {
     assert_eq!(changed_ticks(&nodes(&[&first, &late], PATIENT)).await.unwrap(), Some(vec![10]));
     let gone = Scripted::start(|_, _| result(Value::Null)).await;
     assert_eq!(changed_ticks(&nodes(&[&gone], PATIENT)).await.unwrap(), None);
+}
+
+/// The ticks that have changed, and whether the pool has to be read again.
+async fn doubted(nodes: &Nodes) -> Result<(Vec<i32>, bool), ChainError> {
+    let changes = nodes.tick_changes(hash(BLOCK), &[POOL]).await?.unwrap();
+    Ok((changes.changed.into_values().flatten().collect(), changes.doubtful.contains(&POOL)))
+}
+
+#[tokio::test]
+async fn a_bloom_filter_that_one_node_invents_makes_no_pool_doubtful() {
+    let (first, second) = (shows_ticks(&[], 8).await, shows_ticks(&[], 8).await);
+    let liar = shows_bloom(&[], 8, Bloom::repeat_byte(0xff)).await;
+    let all = nodes(&[&liar, &first, &second], PATIENT);
+    assert_eq!(doubted(&all).await.unwrap(), (vec![], false));
+    assert_eq!(accused(&all).await, [host(&liar)]);
+    let both = nodes(&[&liar, &first], PATIENT);
+    assert!(matches!(doubted(&both).await, Err(ChainError::NotSeconded(_))));
+    assert_eq!(accused(&both).await, [host(&liar), host(&first)]);
+}
+
+#[tokio::test]
+async fn a_node_without_the_logs_that_its_header_hints_at_does_not_count_where_two_others_show_them() {
+    let mut bloom = Bloom::ZERO;
+    bloom.accrue(BloomInput::Raw(POOL.as_slice()));
+    bloom.accrue(BloomInput::Raw(UniswapPool::Burn::SIGNATURE_HASH.as_slice()));
+    let shows = |ticks: &'static [u8]| shows_bloom(ticks, 8, bloom);
+    let (first, second, silent) = (shows(&[10]).await, shows(&[10]).await, shows(&[]).await);
+    let all = nodes(&[&silent, &first, &second], PATIENT);
+    assert_eq!(doubted(&all).await.unwrap(), (vec![10], false));
+    assert_eq!(accused(&all).await, [host(&silent)]);
+    // Without a third that answers, it may be either of them that is right.
+    let dead = Scripted::start(|_, _| Reply::Silence).await;
+    for few in [nodes(&[&silent, &first], PATIENT), nodes(&[&first, &silent, &dead], PATIENT)] {
+        assert_eq!(doubted(&few).await.unwrap(), (vec![10], true));
+    }
+    // The hint is often a false positive, and two that both show no logs are enough to say so.
+    let too = shows(&[]).await;
+    let third = Scripted::start(|_, _| Reply::Silence).await;
+    assert_eq!(doubted(&nodes(&[&silent, &too, &third], PATIENT)).await.unwrap(), (vec![], true));
+    assert_eq!(third.asked("eth_getBlockByHash"), 0, "nobody else is asked");
+}
+
+/// It is asked again for as long as for prices: pools must not be lost behind a node that prices wait for.
+#[tokio::test]
+async fn the_changes_of_a_block_wait_for_a_second_node_as_long_as_prices_do() {
+    let first = shows_ticks(&[10], 8).await;
+    let times = AtomicUsize::new(0);
+    let late = Scripted::start(move |method, _| match method {
+        // With growing pauses, so many questions take over one and a half seconds.
+        "eth_getBlockByHash" if times.fetch_add(1, Ordering::SeqCst) < 15 => result(Value::Null),
+        "eth_getBlockByHash" => {
+            let mut block = block(9, hash(BLOCK), json!([]));
+            block["parentHash"] = json!(hash(8));
+            result(block)
+        }
+        _ => result(json!([])),
+    })
+    .await;
+    assert_eq!(changed_ticks(&nodes(&[&first, &late], PATIENT)).await.unwrap(), Some(vec![10]));
 }
 
 /// A node by whose trace the recipient refused a plain payment, or did not; or one that offers no traces.
