@@ -10,5 +10,5 @@ pub mod reindex;
 mod senders;
 mod settle;
 pub(crate) mod sweep;
-mod transfers;
+pub(crate) mod transfers;
 pub mod watch;

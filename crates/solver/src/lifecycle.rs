@@ -1,5 +1,7 @@
 //! A request's next state: one lock, one decision, one event row. Payments that follow are the caller's to make.
 
+use std::time::Duration;
+
 use alloy::primitives::Address;
 use domain::request::{self, Event, Next, State, Step};
 use domain::webhook;
@@ -61,15 +63,17 @@ pub(crate) fn note(
     Ok(events::append(tx, request.id, request.state, rule, figures, context.now)?)
 }
 
-/// The request of a forgotten deposit address, locked: there is money, so both are there again as they were. None if the
-/// address was not forgotten.
+/// The request of a forgotten deposit address, locked: there is money, so both are there again as they were. Its native
+/// balance is looked at for so long. None if the address was not forgotten.
 pub(crate) fn remember(
     tx: &mut Tx<'_>,
     address: Address,
+    watched: Duration,
     context: &PayContext,
 ) -> Result<Option<Request>, SolverError> {
-    let until = context.now.plus(context.terms.deposit_addresses.watch);
-    let ends = Ends { watched_until: until, forgotten_at: until };
+    // If a reorg takes the money away, it is forgotten again.
+    let forgotten_at = context.now.plus(context.terms.deposit_addresses.watch);
+    let ends = Ends { watched_until: context.now.plus(watched), forgotten_at };
     let request = deposit_addresses::remember(tx, address, ends, context.now)?;
     if let Some(request) = &request {
         note(tx, request, "address-remembered", &json!({ "address": address }), context)?;

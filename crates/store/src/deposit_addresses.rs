@@ -113,11 +113,20 @@ pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<DepositA
 /// Addresses looked up in one statement.
 const ADDRESSES_PER_STATEMENT: usize = 100;
 
-/// Those of the addresses that were given out for a chain. The cost grows with the addresses asked for, never with those
-/// given out.
+/// Those of the addresses that were given out for a chain, whether they were forgotten since or not. Both are read by their
+/// keys: the cost grows with the addresses asked for, never with those given out.
 pub fn among(tx: &mut Tx<'_>, chain: ChainId, asked: &[Address]) -> Result<Vec<DepositAddress>, StoreError> {
     let list = (0..ADDRESSES_PER_STATEMENT).map(|at| format!("${}", at + 2)).collect::<Vec<_>>().join(", ");
-    let sql = format!(concat!("select ", columns!(), " where chain_id = $1 and address in ({})"), list);
+    let sql = format!(
+        concat!(
+            "select ",
+            columns!(),
+            " where chain_id = $1 and address in ({0}) union all select ",
+            columns!("forgotten_address"),
+            " where chain_id = $1 and address in ({0})"
+        ),
+        list
+    );
     let mut found = Vec::new();
     for some in asked.chunks(ADDRESSES_PER_STATEMENT) {
         let Some(last) = some.last() else { continue };

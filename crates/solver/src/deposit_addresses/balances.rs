@@ -91,7 +91,7 @@ pub(super) fn note_found(
 fn request_of(tx: &mut Tx<'_>, given: &DepositAddress, context: &PayContext) -> Result<Option<Request>, SolverError> {
     match requests::lock(tx, given.request)? {
         Some(request) => Ok(Some(request)),
-        None => remember(tx, given.address, context),
+        None => remember(tx, given.address, context.terms.deposit_addresses.watch, context),
     }
 }
 

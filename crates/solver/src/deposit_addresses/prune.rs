@@ -1,8 +1,8 @@
 //! Addresses at which nothing ever arrived. They are forgotten like quotes that nobody paid, once the end of their order
 //! has passed on their chain.
 //!
-//! An address that is forgotten is not searched any more: a reindex alone finds money there. So its balances are read once
-//! more before that, on every chain where the address is the same and in every currency that could be swept: a node may
+//! Transfers to an address that is forgotten are still found in their blocks, on its own chain; of everything else a
+//! reindex alone knows. So its balances are read once more before that, on every chain where the address is the same and in every currency that could be swept: a node may
 //! have hidden a transfer, somebody may have paid on another chain, or the service may have been down for long.
 
 use std::sync::Arc;

@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
 use domain::money::Amount;
@@ -14,13 +15,14 @@ use serde_json::json;
 use store::arrivals::{self, Arrival};
 use store::blocks::Cursor;
 use store::deposit_addresses::{self, DepositAddress};
+use store::requests::Request;
 use store::{Tx, blocks, requests};
 
 use crate::context::PayContext;
 use crate::deposit_addresses::settle;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
-use crate::lifecycle::note;
+use crate::lifecycle::{note, remember};
 use crate::solver::Solver;
 
 /// Blocks searched in one round.
@@ -176,7 +178,7 @@ async fn keep(
     solver.store.write(unit).await
 }
 
-fn put_all(
+pub(crate) fn put_all(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
     block: Cursor,
@@ -184,7 +186,7 @@ fn put_all(
     context: &PayContext,
 ) -> Result<(), SolverError> {
     for (given, transfer) in found {
-        let Some(request) = requests::lock(tx, given.request)? else { continue };
+        let Some(request) = request_of(tx, given, context)? else { continue };
         let amount = Amount::new(transfer.amount);
         let arrival = Arrival {
             chain: handle.id(),
@@ -206,6 +208,16 @@ fn put_all(
         }
     }
     Ok(())
+}
+
+/// The request that an address was given out for, locked. One that was forgotten is there again, however little has come:
+/// the list is asked about whoever sends dust, too, and anybody may sweep a strict address. Its native balance is not looked
+/// at before it is swept: a transfer to each of many old addresses must not delay those that are looked at.
+fn request_of(tx: &mut Tx<'_>, given: &DepositAddress, context: &PayContext) -> Result<Option<Request>, SolverError> {
+    match requests::lock(tx, given.request)? {
+        Some(request) => Ok(Some(request)),
+        None => remember(tx, given.address, Duration::ZERO, context),
+    }
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ fn request_of(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<O
         return Ok(Some(request));
     }
     match deposit_addresses::forgotten_with(tx, order)? {
-        Some(address) => remember(tx, address, context),
+        Some(address) => remember(tx, address, context.terms.deposit_addresses.watch, context),
         None => Ok(None),
     }
 }

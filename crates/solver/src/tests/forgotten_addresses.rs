@@ -3,22 +3,23 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
 use domain::deposit_address::{Derivation, Kind};
 use domain::fail::FailReason;
 use domain::request::State;
-use evm::SeenDeposit;
+use evm::{SeenDeposit, SeenTransfer};
 use store::arrivals::{self, Place};
 use store::blocks::{self, Cursor};
 use store::{deposit_addresses, deposits, requests};
 
-use super::deposit_addresses::{QUOTED, REFUND_TO, arrives_from, deposited, given};
+use super::deposit_addresses::{QUOTED, REFUND_TO, arrives_from, deposited, given, waiting};
 use super::world::*;
 use crate::context::PayContext;
 use crate::deposit_addresses::balances::note_balance;
 use crate::deposit_addresses::prune;
 use crate::deposit_addresses::sweep::{Purpose, sweep};
+use crate::deposit_addresses::transfers::put_all;
 use crate::env::Screening;
 use crate::orders;
 use crate::orders::refunds::return_to_depositor;
@@ -94,6 +95,50 @@ async fn a_blocked_sender_is_found_behind_the_sweep_of_a_forgotten_address() {
             return_to_depositor(tx, &handle, &stored, context)
         };
         let returned = world.unit(confirm).await.unwrap().pop();
+        assert_eq!(returned.map(|returned| returned.payment.recipient), back);
+    }
+}
+
+/// Somebody pays at a strict address that was forgotten, and sweeps it two blocks later, when the block of the payment has
+/// been searched: the payment was kept then, and its sender is a party of the refund.
+#[tokio::test]
+async fn a_payment_at_a_forgotten_address_is_found_in_its_block() {
+    const BLOCKED: Address = Address::repeat_byte(0xb1);
+    let searched = |block| Cursor { number: block, hash: head(block).hash };
+    for (sender, back) in [(BLOCKED, None), (STRANGER, Some(REFUND_TO))] {
+        let mut world = World::new().await;
+        world.context.screening = Arc::new(Screening { blocked: [BLOCKED].into(), custodial: BTreeSet::new() });
+        let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+        let old = given.clone();
+        assert!(world.unit(move |tx, _| Ok(deposit_addresses::forget(tx, &old, NOW)?)).await.unwrap());
+        let units = QUOTED / 2;
+        let transfer = SeenTransfer {
+            tx: B256::repeat_byte(0xa1),
+            log_index: Some(3),
+            currency: USDC,
+            from: sender,
+            direct: true,
+            to: given.address,
+            amount: U256::from(units),
+        };
+        let handle = world.handle(ORIGIN);
+        let search = move |tx: &mut store::Tx<'_>, context: &PayContext| {
+            let found = deposit_addresses::among(tx, ORIGIN, &[transfer.to])?;
+            let found: Vec<_> = found.into_iter().map(|given| (given, transfer)).collect();
+            deposit_addresses::set_cursor(tx, ORIGIN, searched(BLOCK + 3))?;
+            put_all(tx, &handle, searched(BLOCK + 1), &found, context)
+        };
+        world.unit(search).await.unwrap();
+        assert_eq!((world.state(quote.id).await, waiting(&world, &given).await), (State::Waiting, 1));
+        let seen = SeenDeposit { sender: STRANGER, ..deposited(&given, given.order, units, REFUND_TO) };
+        let handle = world.handle(ORIGIN);
+        let returned = move |tx: &mut store::Tx<'_>, context: &PayContext| {
+            orders::deposits::apply(tx, &handle, head(BLOCK + 3), &seen, context)?;
+            let mut stored = deposits::find(tx, ORIGIN, seen.tx, seen.ordinal)?.unwrap();
+            stored.state = domain::deposit::State::Final;
+            return_to_depositor(tx, &handle, &stored, context)
+        };
+        let returned = world.unit(returned).await.unwrap().pop();
         assert_eq!(returned.map(|returned| returned.payment.recipient), back);
     }
 }
