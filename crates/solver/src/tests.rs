@@ -10,6 +10,7 @@ mod deposits;
 mod doubts;
 mod failed_fast_fill;
 mod fast_fill;
+mod fill_gas;
 mod finality;
 mod forgotten_addresses;
 mod funding;

@@ -185,7 +185,7 @@ async fn simulate(
         Some(overhead) => gas::relay_limit(request.quote.origin_swap.is_some()).saturating_add(overhead).min(MAX_GAS),
         None => MAX_GAS,
     });
-    let least = least_gas(&wish.data, wish.authorizations.len());
+    let least = gas::least(&wish.data, wish.authorizations.len());
     if least > most {
         return Err(ExecuteError::TooLong { most });
     }
@@ -237,15 +237,6 @@ fn refused(error: ChainError, most: u64) -> ExecuteError {
         Some(Refusal::Authorizations) => ExecuteError::Authorizations,
         _ => error.into(),
     }
-}
-
-/// The gas below which no node takes a call with these bytes: before its first instruction, and at least for the bytes
-/// (EIP-7623).
-fn least_gas(data: &[u8], authorizations: usize) -> u64 {
-    let zeros = data.iter().filter(|byte| **byte == 0).count() as u64;
-    let tokens = (data.len() as u64).saturating_sub(zeros).saturating_mul(4).saturating_add(zeros);
-    let intrinsic = tokens.saturating_mul(4).saturating_add((authorizations as u64).saturating_mul(25_000));
-    intrinsic.max(tokens.saturating_mul(10)).saturating_add(21_000)
 }
 
 fn relay_of(
@@ -404,13 +395,8 @@ mod tests {
     }
 
     #[test]
-    fn the_least_gas_of_a_call_is_that_of_its_bytes() {
-        // A transfer: 21,000, and its floor of ten for every token.
-        assert_eq!(least_gas(&[], 0), 21_000);
-        assert_eq!(least_gas(&[1; 100], 0), 21_000 + 100 * 40);
-        assert_eq!(least_gas(&[0; 100], 0), 21_000 + 100 * 10);
-        assert_eq!(least_gas(&[0; 100], 1), 21_000 + 100 * 4 + 25_000);
-        assert!(least_gas(&[1; 32 * 1024], 4) < MAX_GAS, "the longest call fits without a quote");
-        assert!(least_gas(&[1; 32 * 1024], 0) > gas::relay_limit(false), "and not in the gas of a deposit");
+    fn the_longest_call_is_relayed_without_a_quote_alone() {
+        assert!(gas::least(&[1; 32 * 1024], 4) < MAX_GAS, "the longest call fits without a quote");
+        assert!(gas::least(&[1; 32 * 1024], 0) > gas::relay_limit(false), "and not in the gas of a deposit");
     }
 }

@@ -218,8 +218,6 @@ impl Permits {
         relayer: Address,
         data: &Bytes,
     ) -> Result<u64, PermitError> {
-        // On the same chain the sponsor pays for whatever it takes, and unwrapping takes more than a deposit.
-        let trades = quote.origin_swap.is_some() || quote.terms.is_none();
         let attempt = Attempt {
             from: relayer,
             to: handle.chain.approval_proxy,
@@ -227,10 +225,10 @@ impl Permits {
             data: data.clone(),
             // A gas price is set: code that behaves only when gas is free must not pass.
             max_fee: self.0.market.latest(handle.id()).map(|snapshot| snapshot.max_fee()),
-            gas: Some(gas::relay_limit(trades)),
+            gas: Some(most_gas(quote)),
         };
         match handle.nodes.estimate_gas(attempt).await {
-            Ok(estimate) => Ok(gas::relay_within(estimate, trades)),
+            Ok(estimate) => Ok(gas_limit(quote, estimate)),
             Err(error) => Err(match error.refusal() {
                 Some(Refusal::Reverted(data)) => reverts(&evm::revert::decode(data)),
                 Some(Refusal::OutOfGas) => reverts(&Revert::OutOfGas),
@@ -238,6 +236,18 @@ impl Permits {
             }),
         }
     }
+}
+
+/// The most gas of a quote's relay. On the same chain the sponsor pays for whatever it takes, and unwrapping takes more than
+/// a deposit.
+fn most_gas(quote: &Quote) -> u64 {
+    gas::relay_limit(quote.origin_swap.is_some() || quote.terms.is_none())
+}
+
+/// The gas limit of a quote's relay that takes so much by a node's word. Holds and caps of its sponsor go by it: a transfer
+/// on the same chain has no more than a deposit has, unless it takes more.
+pub(crate) fn gas_limit(quote: &Quote, estimate: u64) -> u64 {
+    gas::relay_within(estimate, quote.origin_swap.is_some(), most_gas(quote))
 }
 
 /// The answer to a signature that was not taken: where another post of it was first, that one's. A request that has a deposit

@@ -48,17 +48,20 @@ impl PaymentCall {
         if handle.venue.is_some() {
             return Some(Self::on_venue(due, amount));
         }
-        match quote {
-            Some((quote, swap)) if gas::is_routed(quote) => Self::routed(due, amount, handle, quote, swap),
+        let call = match quote {
+            Some((quote, swap)) if gas::is_routed(quote) => Self::routed(due, amount, handle, quote, swap)?,
             Some((quote, _)) => {
                 let gas = gas::of(handle.chain.fill_gas, Shape::of(quote, None, to_contract)).limit;
-                Some(Self::plain(due, amount, handle, to_contract, gas))
+                Self::plain(due, amount, handle, to_contract, gas)
             }
             None => {
                 let gas = gas::generous_limit(handle.chain.fill_gas, due.currency.is_zero() && !to_contract);
-                Some(Self::plain(due, amount, handle, to_contract, gas))
+                Self::plain(due, amount, handle, to_contract, gas)
             }
-        }
+        };
+        // The bytes differ a little from those that were tried and charged for: an order's id has more zeros or fewer.
+        let least = gas::least(&call.data, 0);
+        Some(Self { gas: call.gas.max(least), ..call })
     }
 
     /// The transaction that pays a claim.

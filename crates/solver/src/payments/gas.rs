@@ -63,8 +63,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The gas of a payment of this shape. An estimate is the word of one node: it counts from what the plainest payment took
-/// when it was measured, so that no fill is sent with less than every node asks for, which would block its lane.
+/// The gas of a payment of this shape. An estimate is the word of one node: it counts from `least` where it is made, and the
+/// call that is sent from `least` of its own bytes.
 pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
     let (estimate, bytes) = match shape {
         Shape::NativeToWallet => (gas.native_typical, 0),
@@ -72,8 +72,16 @@ pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
         Shape::Token => (gas.erc20_typical, 0),
         Shape::Routed { tried, calls, pools } => (routed(gas, tried, pools), routed_bytes(calls)),
     };
-    let estimate = estimate.max(gas.native_typical);
     Gas { limit: estimate.saturating_add(estimate / 10).min(MAX_FILL_GAS), bytes }
+}
+
+/// The gas below which no node takes a transaction with these bytes: before its first instruction, and at least for the
+/// bytes (EIP-7623). One with less would block its lane.
+pub fn least(data: &[u8], authorizations: usize) -> u64 {
+    let zeros = data.iter().filter(|byte| **byte == 0).count() as u64;
+    let tokens = (data.len() as u64).saturating_sub(zeros).saturating_mul(4).saturating_add(zeros);
+    let intrinsic = tokens.saturating_mul(4).saturating_add((authorizations as u64).saturating_mul(25_000));
+    intrinsic.max(tokens.saturating_mul(10)).saturating_add(21_000)
 }
 
 /// Bytes of the calldata of a sweep.
@@ -117,8 +125,9 @@ const fn relay(trades: bool) -> u64 {
 
 /// The gas limit of such a deposit, a quarter above the estimate: storage may change until it is mined. The estimate is the
 /// word of one node, and counts from what was measured, and charged for: a low one would have the relay fail at our cost.
-pub fn relay_within(estimate: u64, trades: bool) -> u64 {
-    estimate.saturating_add(estimate / 4).clamp(relay(trades), relay_limit(trades))
+/// `most` is the gas that it was estimated within.
+pub fn relay_within(estimate: u64, trades: bool, most: u64) -> u64 {
+    estimate.saturating_add(estimate / 4).max(relay(trades)).min(most)
 }
 
 /// The most gas of such a deposit: pools and tokens differ. What it takes beyond the charge is small beside the fees.
@@ -202,18 +211,22 @@ mod tests {
         assert_eq!((routed(Some(3_000_000), 1), routed(Some(u64::MAX), 0)), (3_300_000, MAX_FILL_GAS));
     }
 
-    /// A node may say anything about the gas of a fill.
+    /// A node may say anything about the gas of a relay.
     #[test]
-    fn an_estimate_counts_from_what_was_measured() {
-        let limit = |shape| of(GAS, shape).limit;
-        let plainest = limit(Shape::NativeToWallet);
-        for tried in [0, 1, 20_999, GAS.native_typical] {
-            assert_eq!(limit(Shape::NativeToContract { tried: Some(tried) }), plainest, "{tried}");
-            assert_eq!(limit(Shape::Routed { tried: Some(tried), calls: &[], pools: 0 }), plainest, "{tried}");
-        }
-        let relayed = [0, 1, 140_000, 200_000, u64::MAX].map(|estimate| relay_within(estimate, false));
+    fn the_estimate_of_a_relay_counts_from_what_was_measured() {
+        let within = |estimate, trades| relay_within(estimate, trades, relay_limit(trades));
+        let relayed = [0, 1, 140_000, 200_000, u64::MAX].map(|estimate| within(estimate, false));
         assert_eq!(relayed, [175_000, 175_000, 175_000, 250_000, 262_500]);
-        assert_eq!([0, u64::MAX].map(|estimate| relay_within(estimate, true)), [360_000, 540_000]);
+        assert_eq!([0, u64::MAX].map(|estimate| within(estimate, true)), [360_000, 540_000]);
+    }
+
+    #[test]
+    fn the_least_gas_of_a_call_is_that_of_its_bytes() {
+        // A transfer: 21,000, and its floor of ten for every token.
+        assert_eq!(least(&[], 0), 21_000);
+        assert_eq!(least(&[1; 100], 0), 21_000 + 100 * 40);
+        assert_eq!(least(&[0; 100], 0), 21_000 + 100 * 10);
+        assert_eq!(least(&[0; 100], 1), 21_000 + 100 * 4 + 25_000);
     }
 
     /// Every shape of a fill, with calls of every size: never fewer bytes are charged for than are sent.

@@ -14,6 +14,7 @@ use store::refused_recipients::Recipient;
 
 use crate::context::Cache;
 use crate::payments::call::PaymentCall;
+use crate::payments::gas;
 use crate::quoting::quote::{Attempt, QuoteError, Quoter};
 
 /// Gas assumed for the caller's calls until they are tried.
@@ -99,7 +100,9 @@ impl Quoter {
             gas: Some(most.saturating_mul(2)),
         };
         let tried = handle.nodes.estimate_gas(attempt).await;
-        let needed = tried.map_err(|error| failed(error, from, &call, calls))?;
+        let tried = tried.map_err(|error| failed(error, from, &call, calls))?;
+        // The word of one node. Less than the bytes alone take is charged to nobody, and sent to no node.
+        let needed = tried.max(gas::least(&call.data, 0));
         match needed <= most {
             true => Ok(needed),
             false if calls => Err(QuoteError::CallsGas { needed }),

@@ -9,7 +9,7 @@ use domain::alarm::Alarm;
 use domain::api_key::ApiKeyId;
 use domain::ids::OrderId;
 use domain::payment::State as PaymentState;
-use domain::quote::Quote;
+use domain::quote::{Quote, QuoteOptions};
 use domain::request::State;
 use evm::{Endpoint, LocalSigner, Nodes, SeenDeposit};
 use serde_json::json;
@@ -382,6 +382,17 @@ async fn a_deposit_by_the_users_own_relay_is_the_users() {
         let found = world.store.read(move |tx| requests::children(tx, id)).await.unwrap().len();
         assert_eq!(found, children, "{name}");
     }
+}
+
+/// Hold and cap of a sponsor go by the limit: a plain transfer on the same chain must not need those of a trade.
+#[test]
+fn a_relay_has_the_gas_of_a_trade_only_where_it_trades_or_takes_as_much() {
+    let bridge = quote(USDC, USDC, QUOTED, QuoteOptions::default());
+    let same_chain = Quote { terms: None, ..bridge.clone() };
+    assert!(same_chain.origin_swap.is_none());
+    let limits = |quote: &Quote| [0, 110_000, 200_000, u64::MAX].map(|estimate| permits::gas_limit(quote, estimate));
+    assert_eq!(limits(&bridge), [175_000, 175_000, 250_000, 262_500]);
+    assert_eq!(limits(&same_chain), [175_000, 175_000, 250_000, 540_000]);
 }
 
 #[tokio::test]
