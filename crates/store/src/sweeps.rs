@@ -9,7 +9,7 @@ use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{StoreError, Tx, Value};
+use crate::{Row, StoreError, Tx, Value};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
@@ -113,15 +113,28 @@ pub fn brought(tx: &mut Tx<'_>, chain: ChainId, order: OrderId, sender: Address)
     Ok(row.is_some())
 }
 
-/// True if a sweep that succeeded has brought nothing: its money was not there yet when a reorg had moved both, or somebody
-/// else had swept it.
-pub fn brought_nothing(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
-    let row = tx.row(
-        "select 1 from payment p join deposit d on d.chain_id = p.chain_id and d.tx_hash = p.tx_hash
-         where p.purpose = 'sweep' and p.subject = $1 and d.state <> 'gone' limit 1",
+/// Transfers of one sweep that are added up, the largest first: the rest of them is dust.
+const MAX_TIED: i64 = 512;
+
+/// True if a sweep that succeeded has brought less than the transfers that are tied to it: some of their money was not there
+/// yet when a reorg had moved both, or somebody else had swept it.
+pub fn fell_short(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
+    let brought = tx.rows(
+        "select d.amount from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
+         join deposit d on d.chain_id = p.chain_id and d.tx_hash = p.tx_hash and d.currency = s.currency
+         and d.order_id = s.order_id where s.sweep_id = $1 and d.state <> 'gone'",
         &[id.into()],
     )?;
-    Ok(row.is_none())
+    let tied = tx.rows(
+        "select amount from deposit_arrival where sweep_id = $1 order by length(amount) desc, amount desc limit $2",
+        &[id.into(), Value::Int(MAX_TIED)],
+    )?;
+    Ok(sum(&tied)? > sum(&brought)?)
+}
+
+fn sum(rows: &[Row]) -> Result<Amount, StoreError> {
+    let add = |sum: Amount, row: &Row| sum.checked_add(row.amount(0)?).map_err(|_| StoreError::OutOfRange("a sum"));
+    rows.iter().try_fold(Amount::ZERO, add)
 }
 
 /// An order that an earlier sweep of a balance was for, that was paid out, and whose deposit is missing since.

@@ -189,9 +189,10 @@ pub(crate) fn finalise(
             }
             Purpose::Claim => claims::ended(tx, stored, state, context),
             Purpose::Sweep => {
-                // A reorg may have put it before the transfer that it was to take: that one waits again.
+                // A reorg may have put it before a transfer that it was to take. Which one that is, the balance tells: all
+                // of them wait again, and have left where it is zero. Only money that is there is ever swept.
                 let id = stored.payment.subject.key();
-                if sweeps::brought_nothing(tx, id)? {
+                if sweeps::fell_short(tx, id)? {
                     arrivals::unswept(tx, id)?;
                 }
                 Ok(Vec::new())

@@ -61,6 +61,42 @@ async fn dust_that_a_reorg_gave_to_our_sweep_does_not_take_the_place_of_the_paym
     }
 }
 
+/// The block of a sweep is final.
+async fn is_final(world: &World, sweep: &PaymentRow) {
+    let id = sweep.id;
+    let unit = move |tx: &mut Tx<'_>, context: &PayContext| {
+        let stored = payments::find(tx, id)?.unwrap();
+        finalise(tx, &stored, context)
+    };
+    world.unit(unit).await.unwrap();
+}
+
+/// The payment is found in its new block before anybody knows that our sweep was mined, before it and with a stranger's
+/// dust: it waits again when that sweep is final, and is swept once.
+#[tokio::test]
+async fn a_sweep_that_is_found_late_and_brought_dust_leaves_the_payment_to_the_next() {
+    let world = World::new().await;
+    let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
+    arrives_from(&world, &given, QUOTED, (STRANGER, 1, BLOCK - 1)).await;
+    let first = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
+    arrives_from(&world, &given, QUOTED, (STRANGER, 1, BLOCK + 1)).await;
+    let seen = |sweep: &PaymentRow, units| SeenDeposit {
+        tx: sent(sweep, true).hash,
+        ..brought(&given, sweep, units, REFUND_TO)
+    };
+    back(&world, seen(&first, QUOTED / 20)).await.unwrap();
+    is_mined(&world, &first, BLOCK).await;
+    assert_eq!(waiting(&world, &given).await, 0, "not before it is final");
+    is_final(&world, &first).await;
+    assert_eq!((world.state(quote.id).await, waiting(&world, &given).await), (State::Waiting, 1));
+    let second = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
+    world.deposit(seen(&second, QUOTED)).await.unwrap();
+    assert_eq!(world.state(quote.id).await, State::Pending);
+    is_mined(&world, &second, BLOCK).await;
+    is_final(&world, &second).await;
+    assert_eq!(waiting(&world, &given).await, 0, "nothing is left to sweep");
+}
+
 /// A reorg may put a sweep before the transfer that it was to take: it succeeds, and the money is still there.
 #[tokio::test]
 async fn a_sweep_that_brought_nothing_leaves_the_money_to_the_next() {
@@ -76,12 +112,7 @@ async fn a_sweep_that_brought_nothing_leaves_the_money_to_the_next() {
         }
         world.unit(move |tx, context| mined(tx, &handle, head(BLOCK + 1), &done, context)).await.unwrap();
         assert_eq!(waiting(&world, &given).await, 0, "not before it is final");
-        let id = payment.id;
-        let is_final = move |tx: &mut Tx<'_>, context: &PayContext| {
-            let stored = payments::find(tx, id)?.unwrap();
-            finalise(tx, &stored, context)
-        };
-        world.unit(is_final).await.unwrap();
+        is_final(&world, &payment).await;
         assert_eq!(waiting(&world, &given).await, usize::from(!brings));
     }
 }
