@@ -5,15 +5,33 @@ import { choices, memory, ownAccount, sendOnce, useChain } from './wallet.js';
 for (const side of document.querySelectorAll('[data-side]')) {
   const [chain, currency] = side.querySelectorAll('select');
   const fit = () => {
+    const chosen = currency.selectedOptions[0];
     for (const option of currency.options) {
       option.disabled = !option.dataset.chains.split(' ').includes(chain.value);
       option.hidden = option.disabled;
+      // Its chain is the one beside it.
+      option.label = option.dataset.symbol;
     }
-    const first = [...currency.options].find((option) => !option.disabled);
-    if (currency.selectedOptions[0]?.disabled && first) currency.value = first.value;
+    if (!chosen?.disabled) return;
+    // The same asset has another address on another chain.
+    const open = [...currency.options].filter((option) => !option.disabled);
+    const next = open.find((option) => option.dataset.symbol === chosen.dataset.symbol) ?? open[0];
+    if (next) next.selected = true;
   };
   chain.addEventListener('change', fit);
   fit();
+}
+
+// Where a wallet is no account, the recipient has to be named. Without a script the service says so.
+const to = document.getElementById('toChain');
+const recipient = document.getElementById('recipient');
+if (to && recipient) {
+  const ask = () => {
+    recipient.required = to.selectedOptions[0]?.dataset.recipient === 'required';
+    if (recipient.required) recipient.closest('details').open = true;
+  };
+  to.addEventListener('change', ask);
+  ask();
 }
 
 const steps = document.getElementById('steps');

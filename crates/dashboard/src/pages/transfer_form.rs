@@ -18,7 +18,7 @@ use crate::markup::field;
 /// Ways to pay, and how the form names them.
 const WAYS: [(&str, &str); 2] = [("wallet", "With a wallet"), ("address", "From an exchange")];
 
-/// One end of a transfer: a chain, and a currency by its id, which is the same on every chain.
+/// One end of a transfer: a chain, and a currency by its address there. Two currencies of a chain may have one id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Side {
     chain: String,
@@ -31,7 +31,7 @@ impl Side {
     }
 
     fn native(chain: &Chain) -> Self {
-        Self { chain: chain.id.to_string(), currency: chain.native.id.clone() }
+        Self { chain: chain.id.to_string(), currency: chain.native.address.to_string() }
     }
 
     fn chain<'a>(&self, catalog: &'a Catalog) -> Option<&'a Chain> {
@@ -42,7 +42,7 @@ impl Side {
     fn currency<'a>(&self, catalog: &'a Catalog, name: &str) -> Result<&'a Currency, Failure> {
         let chain = self.chain(catalog);
         let chain = chain.ok_or_else(|| Failure::bad(format!("{name}: choose a chain of the list")))?;
-        let found = chain.currencies().find(|currency| currency.id == self.currency);
+        let found = chain.currencies().find(|currency| currency.address.text() == self.currency);
         let name_of = &chain.presentation.display_name;
         found.ok_or_else(|| Failure::bad(format!("{name}: choose a currency that is on {name_of}")))
     }
@@ -108,12 +108,26 @@ impl Wish {
         if self.refund_to.is_empty() { user.to_string() } else { self.refund_to.clone() }
     }
 
+    /// The recipient, or the user's own wallet. Accounts of the venue are numbers: nobody's wallet is one.
+    fn recipient(&self, catalog: &Catalog, user: Address) -> Result<String, Failure> {
+        if !self.recipient.is_empty() {
+            return Ok(self.recipient.clone());
+        }
+        match self.to.chain(catalog).filter(|chain| !is_payable(chain)) {
+            None => Ok(user.to_string()),
+            Some(chain) => {
+                let name = &chain.presentation.display_name;
+                Err(Failure::bad(format!("recipient: name the index of an account on {name}")))
+            }
+        }
+    }
+
     /// The body of the quote.
     pub(super) fn ask(&self, catalog: &Catalog, user: Address) -> Result<Value, Failure> {
         let (origin, destination) = (self.from.currency(catalog, "from")?, self.to.currency(catalog, "to")?);
         let amount = units(&self.amount, origin.decimals).filter(|units| units != "0");
         let problem = || Failure::bad(format!("amount: a number with at most {} decimals", origin.decimals));
-        let recipient = if self.recipient.is_empty() { user.to_string() } else { self.recipient.clone() };
+        let recipient = self.recipient(catalog, user)?;
         let mut ask = json!({
             "user": user.to_string(),
             "recipient": recipient,
@@ -163,30 +177,38 @@ pub(super) fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: 
                     }
                 }
             }
-            (options(keys, wish))
+            (options(catalog, keys, wish))
             div.row { button.primary type="submit" { "Quote" } }
         }
     }
 }
 
-/// A chain and a currency. A script takes away the currencies that the chosen chain does not have.
+/// A chain and a currency. A script takes away the currencies that the chosen chain does not have, and asks for a recipient
+/// where one has to be named.
 fn selects(chains: &[&Chain], [chain_name, currency_name]: [&str; 2], side: &Side) -> Markup {
+    let listed = currencies(chains);
+    let chosen =
+        listed.iter().position(|it| it.is(side) && it.on.iter().any(|chain| chain.id.to_string() == side.chain));
+    // One that the chain does not have stays chosen: it is what was sent.
+    let chosen = chosen.or_else(|| listed.iter().position(|it| it.is(side)));
     html! {
         div.pair {
             (field(chain_name, "Chain", "", &html! {
                 select id=(chain_name) name=(chain_name) required {
                     @for chain in chains {
                         @let value = chain.id.to_string();
-                        option value=(value) selected[value == side.chain] { (chain.presentation.display_name) }
+                        option value=(value) selected[value == side.chain]
+                            data-recipient=[(!is_payable(chain)).then_some("required")] {
+                            (chain.presentation.display_name)
+                        }
                     }
                 }
             }))
             (field(currency_name, "Currency", "", &html! {
                 select id=(currency_name) name=(currency_name) required {
-                    @for (currency, on) in currencies(chains) {
-                        option value=(currency.id) selected[currency.id == side.currency] data-chains=(on) {
-                            (currency.symbol)
-                        }
+                    @for (at, it) in listed.iter().enumerate() {
+                        option value=(it.currency.address.text()) selected[Some(at) == chosen] data-chains=(it.chain_ids())
+                            data-symbol=(it.currency.symbol) { (it.name(chains.len())) }
                     }
                 }
             }))
@@ -194,14 +216,40 @@ fn selects(chains: &[&Chain], [chain_name, currency_name]: [&str; 2], side: &Sid
     }
 }
 
-/// The currencies of some chains, each once, with the ids of the chains that have it.
-fn currencies<'a>(chains: &[&'a Chain]) -> Vec<(&'a Currency, String)> {
-    let mut all: Vec<(&Currency, String)> = Vec::new();
-    for chain in chains {
+/// A currency, and the chains that have it at the same address.
+struct Listed<'a> {
+    currency: &'a Currency,
+    on: Vec<&'a Chain>,
+}
+
+impl Listed<'_> {
+    fn is(&self, side: &Side) -> bool {
+        self.currency.address.text() == side.currency
+    }
+
+    fn chain_ids(&self) -> String {
+        self.on.iter().map(|chain| chain.id.to_string()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Its symbol, with its chains where others have none of it: without a script all currencies stand in one list.
+    fn name(&self, chains: usize) -> String {
+        if self.on.len() == chains {
+            return self.currency.symbol.clone();
+        }
+        let on: Vec<&str> = self.on.iter().map(|chain| chain.presentation.display_name.as_str()).collect();
+        format!("{} on {}", self.currency.symbol, on.join(", "))
+    }
+}
+
+/// The currencies of some chains, each address once.
+fn currencies<'a>(chains: &[&'a Chain]) -> Vec<Listed<'a>> {
+    let mut all: Vec<Listed<'a>> = Vec::new();
+    for &chain in chains {
         for currency in chain.currencies() {
-            match all.iter_mut().find(|(known, _)| known.id == currency.id) {
-                Some((_, on)) => on.push_str(&format!(" {}", chain.id)),
-                None => all.push((currency, chain.id.to_string())),
+            let (address, symbol) = (&currency.address, &currency.symbol);
+            match all.iter_mut().find(|it| it.currency.address == *address && it.currency.symbol == *symbol) {
+                Some(known) => known.on.push(chain),
+                None => all.push(Listed { currency, on: vec![chain] }),
             }
         }
     }
@@ -221,7 +269,13 @@ fn switch(wish: &Wish) -> Markup {
 }
 
 /// The way to pay, the key, and the people where they are others.
-fn options(keys: &[ApiKey], wish: &Wish) -> Markup {
+fn options(catalog: &Catalog, keys: &[ApiKey], wish: &Wish) -> Markup {
+    let numbered = catalog.chains().iter().find(|chain| !is_payable(chain));
+    let hint = match numbered.map(|chain| &chain.presentation.display_name) {
+        Some(name) => format!("Your own wallet if empty. On {name} the index of an account, which is needed."),
+        None => "Your own wallet if empty.".to_owned(),
+    };
+    let needed = wish.to.chain(catalog).is_some_and(|chain| !is_payable(chain));
     html! {
         div.filters.roomy {
             (field("pay", "Pay", "", &html! {
@@ -239,11 +293,13 @@ fn options(keys: &[ApiKey], wish: &Wish) -> Markup {
                 }
             }))
         }
-        details open[!wish.recipient.is_empty() || !wish.refund_to.is_empty()] {
+        // A field that is required must be seen, or the form cannot be sent.
+        details open[needed || !wish.recipient.is_empty() || !wish.refund_to.is_empty()] {
             summary { "Another recipient" }
             div.filters.roomy {
-                (field("recipient", "Recipient", "Your own wallet if empty.", &html! {
-                    input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false";
+                (field("recipient", "Recipient", &hint, &html! {
+                    input #recipient name="recipient" value=(wish.recipient) autocomplete="off" spellcheck="false"
+                        required[needed];
                 }))
                 // A deposit from a wallet goes back to it; the style shows this for an address alone.
                 div.refund-to {
@@ -253,5 +309,128 @@ fn options(keys: &[ApiKey], wish: &Wish) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use domain::account::Account as Party;
+    use domain::catalog::{Class, FillGas, Presentation};
+
+    use super::*;
+
+    const USER: Address = Address::repeat_byte(0x11);
+    const BRIDGED: Address = Address::repeat_byte(0x02);
+
+    fn currency(chain: u64, address: Party, id: &str, symbol: &str) -> Currency {
+        Currency {
+            chain: ChainId(chain),
+            address,
+            id: id.to_owned(),
+            symbol: symbol.to_owned(),
+            name: symbol.to_owned(),
+            decimals: 6,
+            class: Class::Stable,
+            native: false,
+            logo_uri: String::new(),
+            resets_allowance: false,
+            authorizations: None,
+            held: true,
+            target: None,
+        }
+    }
+
+    fn chain(id: u64, vm: Vm, native: Currency, tokens: Vec<Currency>) -> Chain {
+        let gas = FillGas {
+            native_limit: 0,
+            erc20_limit: 0,
+            native_typical: 0,
+            erc20_typical: 0,
+            contract_typical: 0,
+            routed_typical: 0,
+        };
+        Chain {
+            id: ChainId(id),
+            name: format!("chain{id}"),
+            vm,
+            presentation: Presentation {
+                display_name: format!("Chain {id}"),
+                http_rpc_url: String::new(),
+                ws_rpc_url: String::new(),
+                explorer_url: String::new(),
+                explorer_name: String::new(),
+                icon_url: None,
+            },
+            native,
+            tokens,
+            depository: Address::ZERO,
+            router: Address::ZERO,
+            approval_proxy: Address::ZERO,
+            multicall3: Address::ZERO,
+            spend_limiter: None,
+            deposit_address_factory: None,
+            dex: None,
+            block_time_millis: 1_000,
+            confirmations: 1,
+            tiers: Vec::new(),
+            fill_gas: gas,
+            private_id: None,
+        }
+    }
+
+    /// Two chains, of which the first has two currencies under one id, and the venue.
+    fn catalog() -> Catalog {
+        let eth = |chain| currency(chain, Address::ZERO.into(), "eth", "ETH");
+        let usdc = |chain| currency(chain, Address::repeat_byte(0x01).into(), "usdc", "USDC");
+        let bridged = currency(1, BRIDGED.into(), "usdc", "USDC.e");
+        let collateral = currency(3, Party::parse(Vm::Venue, "3").unwrap(), "usdc", "USDC");
+        Catalog::new(vec![
+            chain(1, Vm::Evm, eth(1), vec![usdc(1), bridged]),
+            chain(2, Vm::Evm, eth(2), vec![usdc(2)]),
+            chain(3, Vm::Venue, collateral, Vec::new()),
+        ])
+        .unwrap()
+    }
+
+    fn wish(to: &str, currency: &str, recipient: &str) -> Wish {
+        let from = Side { chain: "1".to_owned(), currency: BRIDGED.to_string().to_lowercase() };
+        let to = Side { chain: to.to_owned(), currency: currency.to_owned() };
+        Wish { from, to, amount: "5".to_owned(), recipient: recipient.to_owned(), ..Wish::default() }
+    }
+
+    #[test]
+    fn a_currency_is_found_by_its_address_where_two_have_one_id() {
+        let native = format!("{:#x}", Address::ZERO);
+        let ask = wish("2", &native, "").ask(&catalog(), USER).unwrap();
+        assert_eq!(ask["originCurrency"], json!(format!("{BRIDGED:#x}")));
+        assert_eq!(ask["recipient"], json!(USER.to_string()));
+        let elsewhere = wish("2", &format!("{BRIDGED:#x}"), "").ask(&catalog(), USER).unwrap_err();
+        assert_eq!(elsewhere.to_string(), "to: choose a currency that is on Chain 2");
+        let catalog = catalog();
+        let chains: Vec<&Chain> = catalog.chains().iter().collect();
+        let listed = currencies(&chains);
+        let names: Vec<_> = listed.iter().map(|it| (it.name(chains.len()), it.chain_ids())).collect();
+        let expected = [
+            ("ETH on Chain 1, Chain 2", "1 2"),
+            ("USDC on Chain 1, Chain 2", "1 2"),
+            ("USDC.e on Chain 1", "1"),
+            ("USDC on Chain 3", "3"),
+        ];
+        assert_eq!(names, expected.map(|(name, ids)| (name.to_owned(), ids.to_owned())));
+    }
+
+    #[test]
+    fn the_venue_asks_for_the_index_of_an_account() {
+        let refused = wish("3", "3", "").ask(&catalog(), USER).unwrap_err();
+        assert_eq!(refused.to_string(), "recipient: name the index of an account on Chain 3");
+        let ask = wish("3", "3", "722012").ask(&catalog(), USER).unwrap();
+        assert_eq!((&ask["recipient"], &ask["destinationChainId"]), (&json!("722012"), &json!(3)));
+        let shown = |wish: &Wish| options(&catalog(), &[], wish).into_string();
+        let field = |markup: String| {
+            let from = markup.find("id=\"recipient\"").unwrap();
+            markup[from..].split('>').next().unwrap().contains("required")
+        };
+        assert!(field(shown(&wish("3", "3", ""))));
+        assert!(!field(shown(&wish("2", "0x", ""))));
     }
 }
