@@ -2,8 +2,9 @@
 //! has passed on their chain.
 //!
 //! Transfers to an address that is forgotten are still found in their blocks, on its own chain; of everything else a
-//! reindex alone knows. So its balances are read once more before that, on every chain where the address is the same and in every currency that could be swept: a node may
-//! have hidden a transfer, somebody may have paid on another chain, or the service may have been down for long.
+//! reindex alone knows. So its balances are read once more before that, on every chain where the address is the same
+//! and in every currency that could be swept: a node may have hidden a transfer, somebody may have paid on another
+//! chain, or the service may have been down for long.
 
 use std::sync::Arc;
 use std::time::Duration;
