@@ -57,7 +57,7 @@ export async function findings(page) {
 }
 
 /** The most of a page that a picture shows. */
-const MAX_HEIGHT = 3600
+const MAX_HEIGHT = 4200
 
 /** A picture of the page, in the folder that SCREENSHOTS names, where it names one. */
 export async function screenshot(page, name) {

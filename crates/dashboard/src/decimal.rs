@@ -23,6 +23,17 @@ pub(crate) fn round_dollars(micros: i64) -> String {
     text.strip_suffix(".00").map_or_else(|| text.clone(), str::to_owned)
 }
 
+/// A sum that is the largest thing on its card: from ten thousand on, cents say nothing and take a second line.
+pub(crate) fn headline_dollars(micros: i64) -> String {
+    const WHOLE_FROM: u64 = 10_000_000_000;
+    let size = micros.unsigned_abs();
+    if size < WHOLE_FROM {
+        return dollars(micros);
+    }
+    let sign = if micros < 0 { "-" } else { "" };
+    format!("{sign}${}", grouped(size.saturating_add(500_000) / 1_000_000))
+}
+
 /// Up to six decimals, without zeros at the end.
 fn trimmed(micros: u64) -> String {
     let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
@@ -91,6 +102,10 @@ mod tests {
             (999_995_000, "$1,000.00"),
         ] {
             assert_eq!(dollars(micros), text);
+        }
+        for (micros, text) in [(9_999_990_000, "$9,999.99"), (24_856_700_000, "$24,857"), (-24_856_200_000, "-$24,856")]
+        {
+            assert_eq!(headline_dollars(micros), text);
         }
         assert_eq!([0, 250_000_000_000, 1_500_000, 2_500].map(round_dollars), ["$0", "$250,000", "$1.50", "$0.0025"]);
     }

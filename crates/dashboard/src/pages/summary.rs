@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use store::overview::{Fact, MAX_FACTS};
 
 use crate::chart::{Bar, bars, ranks};
-use crate::decimal::{dollars, grouped, round_dollars};
+use crate::decimal::{dollars, grouped, headline_dollars, round_dollars};
 use crate::markup::{figure, words};
 use crate::times;
 
@@ -176,14 +176,14 @@ impl Summary {
                 }
             }
             dl.figures {
-                (figure("Volume", &dollars(self.volume), note))
+                (figure("Volume", &headline_dollars(self.volume), note))
                 (figure("Requests", &grouped(self.total), note))
                 (figure("Success rate", &self.success_rate(), &ended))
                 (figure("Fill time, median", &self.percentile(50), &format!("95th {}", self.percentile(95))))
-                (figure("App fees", &dollars(self.app_fees), note))
-                @if self.for_operator { (figure("Revenue", &dollars(self.service_fees), "as quoted")) }
+                (figure("App fees", &headline_dollars(self.app_fees), note))
+                @if self.for_operator { (figure("Revenue", &headline_dollars(self.service_fees), "as quoted")) }
                 @if let Some(micros) = self.sponsored {
-                    (figure("Sponsored fees", &dollars(micros), of(self.sponsored_capped)))
+                    (figure("Sponsored fees", &headline_dollars(micros), of(self.sponsored_capped)))
                 }
             }
         }
