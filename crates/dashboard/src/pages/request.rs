@@ -224,9 +224,9 @@ fn amount_cell(value: &Value, path: &str) -> Markup {
     }
 }
 
-/// The costs by the names that the quote's page gives them.
+/// The costs by the names that the quote's page gives them, but for the flat fee, which a record counts with the gas.
 const FEES: [(&str, &str, &str); 4] = [
-    ("c-1", "Gas of the fill", "/execution/usd"),
+    ("c-1", "Gas and flat fee", "/execution/usd"),
     ("c-2", "Service", "/platform/usd"),
     ("c-3", "Swap", "/swap/usd"),
     ("c-4", "App", "/app/usd"),
