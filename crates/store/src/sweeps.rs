@@ -174,6 +174,25 @@ pub fn missing(
     Ok(missing)
 }
 
+/// The same for the other orders of the addresses that an order was swept at.
+pub fn missing_beside(
+    tx: &mut Tx<'_>,
+    chain: ChainId,
+    order: OrderId,
+    currency: Address,
+) -> Result<Vec<Missing>, StoreError> {
+    let rows = tx.rows(
+        "select distinct address from deposit_sweep where order_id = $1 and chain_id = $2 and currency = $3 limit $4",
+        &[order.into(), chain.0.try_into()?, currency.into(), Value::Int(MAX_MISSING)],
+    )?;
+    let mut beside = Vec::new();
+    for row in &rows {
+        let of_address = missing(tx, chain, row.address(0)?, currency)?;
+        beside.extend(of_address.into_iter().filter(|it| it.order != order));
+    }
+    Ok(beside)
+}
+
 /// The part of a lost amount that sweeps of ours have brought for its order, and that is kept in the depository.
 pub fn kept(tx: &mut Tx<'_>, order: OrderId, amount: Amount) -> Result<Amount, StoreError> {
     Ok(amount.saturating_sub(less_brought(tx, order, amount)?))

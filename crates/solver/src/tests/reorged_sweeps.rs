@@ -1,13 +1,15 @@
 //! Cases of sweeps that a reorg has put before the payment that they were for.
 
 use alloy::primitives::B256;
+use domain::deposit::State as DepositState;
 use domain::deposit_address::Kind;
 use domain::ids::OrderId;
 use domain::money::UsdMicros;
+use domain::payment::State as PaymentState;
 use domain::request::State;
 use evm::SeenDeposit;
 use store::losses::Loss;
-use store::payments::{PaymentRow, Subject};
+use store::payments::{PaymentRow, Purpose as PaymentPurpose, Subject};
 use store::sweeps::Missing;
 use store::{Tx, deposits, losses, payments, sweeps};
 
@@ -165,4 +167,58 @@ async fn a_part_of_the_money_that_an_order_was_paid_out_for_does_not_go_back() {
     let told = [format!("{} of {USDC}", units(QUOTED)), format!("{} of it has come back", units(QUOTED / 2))];
     let notes: Vec<_> = checks.iter().flat_map(|check| &check.notes).collect();
     assert!(notes.iter().any(|note| told.iter().all(|told| note.contains(told))), "{notes:?}");
+}
+
+/// Two orders of one address were paid out, and a reorg took both of their deposits. One sweep brings the money of both
+/// under one of them: the part beyond it is the other's, and goes back to nobody.
+#[tokio::test]
+async fn money_beyond_an_order_is_kept_for_another_of_its_address_that_was_paid_out() {
+    for (lost_beside, goes_back) in [(0, QUOTED / 2), (QUOTED / 4, QUOTED / 4), (QUOTED / 2, 0), (QUOTED, 0)] {
+        let world = World::new().await;
+        let (_, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
+        let order = given.order;
+        arrives(&world, &given, QUOTED, 1).await;
+        let sweep = swept(&world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
+        let seen = deposited(&given, order, QUOTED, REFUND_TO);
+        world.deposit(seen.clone()).await.unwrap();
+        let fill = world.live(Subject::Fill(order)).await.unwrap();
+        let (first, second) = (
+            seen.clone(),
+            SeenDeposit { tx: B256::repeat_byte(0x5c), ..deposited(&given, order, QUOTED * 3 / 2, REFUND_TO) },
+        );
+        world
+            .unit(move |tx, context| {
+                let stored = deposits::find(tx, ORIGIN, first.tx, first.ordinal)?.unwrap();
+                orders::deposits::vanish(tx, &stored, context)
+            })
+            .await
+            .unwrap();
+        // The other order was swept for at the same address.
+        is_mined(&world, &sweep, BLOCK + 1).await;
+        let other = OrderId(B256::repeat_byte(0x78));
+        if lost_beside > 0 {
+            arrives(&world, &given, QUOTED / 10, 2).await;
+            let request = given.request;
+            swept(&world, &given, Purpose::Again { order: other, request }, REFUND_TO).await.unwrap();
+            let (amount, usd) = (units(lost_beside), UsdMicros(1));
+            let loss = Loss { order: other, request, chain: ORIGIN, currency: USDC, amount, usd, deadline: NOW };
+            world.unit(move |tx, context| Ok(losses::open(tx, &loss, context.now)?)).await.unwrap();
+        }
+        world.deposit(second).await.unwrap();
+        let id = fill.id;
+        let paid = world
+            .unit(move |tx, context| {
+                let tied = deposits::of_order(tx, order)?.unwrap();
+                deposits::set_state(tx, tied.id, DepositState::Final)?;
+                payments::set_state(tx, id, PaymentState::Mined, context.now)?;
+                let stored = payments::find(tx, id)?.unwrap();
+                finalise(tx, &stored, context)
+            })
+            .await
+            .unwrap();
+        let back: Vec<_> = paid.iter().map(|row| row.payment.purpose()).collect();
+        assert_eq!(back, if goes_back > 0 { vec![PaymentPurpose::Excess] } else { Vec::new() }, "{lost_beside}");
+        // Less the gas of sending it, and of the sweep.
+        assert!(paid.iter().all(|row| row.payment.amount <= units(goes_back)), "{lost_beside}");
+    }
 }
