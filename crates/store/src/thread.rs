@@ -13,6 +13,10 @@ use tracing::error;
 
 use crate::StoreError;
 
+/// Steps below the priority of the process: a tenth of its share of a busy processor.
+#[cfg(target_os = "linux")]
+const LOW_PRIORITY: i32 = 10;
+
 /// `held` is dropped after everything that `run` owned: a caller that waits for it finds connections and files closed.
 pub(crate) fn spawn(
     name: &str,
@@ -24,6 +28,15 @@ pub(crate) fn spawn(
         drop(held);
     };
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(no_thread)
+}
+
+/// Lowers the priority of the calling thread (on Linux, where it is a thread's own), so that threads that move money get
+/// the processor first.
+pub(crate) fn yield_to_others() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::nice(LOW_PRIORITY) {
+        tracing::debug!("a thread of the store keeps its priority: {error}");
+    }
 }
 
 pub(crate) fn or_abort<T>(what: &'static str, run: impl FnOnce() -> T) -> T {

@@ -6,6 +6,7 @@ pub(super) mod record;
 use axum::extract::State;
 use domain::catalog::Currency;
 use serde::Serialize;
+use store::StoreError;
 use utoipa::ToSchema;
 
 use self::query::V2Query;
@@ -49,31 +50,34 @@ pub(super) struct RequestsV2<'a> {
     )
 )]
 pub(crate) async fn requests_v2(
-    app: State<App>,
+    State(app): State<App>,
     caller: Caller,
     ApiQuery(query): ApiQuery<V2Query>,
 ) -> Result<Answer, ApiError> {
-    let asked = query.read(Lookup::from(&*app), caller.key()).await?;
+    let asked = query.read(Lookup::from(&app), caller.key()).await?;
     let sort = asked.search.sort;
     let after = asked.continuation.as_deref().map(|text| app.cursor_key.read(sort, text)).transpose()?;
-    let (search, limit, catalog) = (asked.search, asked.limit, app.catalog.clone());
-    let unit = move |tx: &mut store::Tx<'_>| search.page(tx, &catalog, after, limit);
-    let page = app.store.list(unit).await.map_err(ApiError::of_listing)?;
-    let price_now = |currency: &Currency| {
-        let market = app.market.current(currency.chain).ok()?;
-        market.price(currency.address.evm()?).ok()
+    let parts = app.clone();
+    // Written where it is read, as in v3.
+    let unit = move |tx: &mut store::Tx<'_>| {
+        let page = asked.search.page(tx, &parts.catalog, after, asked.limit)?;
+        let price_now = |currency: &Currency| {
+            let market = parts.market.current(currency.chain).ok()?;
+            market.price(currency.address.evm()?).ok()
+        };
+        let reading = Reading {
+            view: View { catalog: &parts.catalog, rendered: &parts.rendered },
+            price_now: &price_now,
+            caller: caller.key(),
+            authenticated: asked.authenticated,
+            order_data: asked.order_data,
+        };
+        let body = RequestsV2 {
+            requests: page.found.iter().filter_map(|listed| RecordV2::new(listed, reading)).collect(),
+            continuation: page.last.map(|position| parts.cursor_key.write(sort, position)),
+            deprecation: parts.retirement.body(),
+        };
+        Ok::<_, StoreError>(Answer::of(&body))
     };
-    let reading = Reading {
-        view: View { catalog: &app.catalog, rendered: &app.rendered },
-        price_now: &price_now,
-        caller: caller.key(),
-        authenticated: asked.authenticated,
-        order_data: asked.order_data,
-    };
-    let body = RequestsV2 {
-        requests: page.found.iter().filter_map(|listed| RecordV2::new(listed, reading)).collect(),
-        continuation: page.last.map(|position| app.cursor_key.write(sort, position)),
-        deprecation: app.retirement.body(),
-    };
-    Answer::of(&body)
+    app.store.list(unit).await.map_err(ApiError::of_listing)?
 }

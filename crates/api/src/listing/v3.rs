@@ -50,26 +50,26 @@ pub(super) struct RequestsV3<'a> {
     )
 )]
 pub(crate) async fn requests_v3(
-    app: State<App>,
+    State(app): State<App>,
     Keyed(caller): Keyed,
     ApiQuery(query): ApiQuery<V3Query>,
 ) -> Result<Answer, ApiError> {
-    let asked = query.read(Lookup::from(&*app), &caller).await?;
+    let asked = query.read(Lookup::from(&app), &caller).await?;
     let sort = asked.search.sort;
     let after = asked.continuation.as_deref().map(|text| app.cursor_key.read(sort, text)).transpose()?;
-    let (search, limit, total, catalog) = (asked.search, asked.limit, asked.total, app.catalog.clone());
+    let parts = app.clone();
+    // Written where it is read, at the low priority of those threads: a page takes longer to write than a quote.
     let unit = move |tx: &mut store::Tx<'_>| {
-        let page = search.page(tx, &catalog, after, limit)?;
-        let total = if total { Some(search.total(tx, &catalog)?) } else { None };
-        Ok::<_, StoreError>((page, total))
+        let page = asked.search.page(tx, &parts.catalog, after, asked.limit)?;
+        let total = if asked.total { Some(asked.search.total(tx, &parts.catalog)?) } else { None };
+        let view = View { catalog: &parts.catalog, rendered: &parts.rendered };
+        let shown = |listed| RecordV3::new(listed, view, asked.authenticated.then_some(&*caller));
+        let body = RequestsV3 {
+            requests: page.found.iter().filter_map(shown).collect(),
+            continuation: page.last.map(|position| parts.cursor_key.write(sort, position)),
+            total,
+        };
+        Ok::<_, StoreError>(Answer::of(&body))
     };
-    let (page, total) = app.store.list(unit).await.map_err(ApiError::of_listing)?;
-    let view = View { catalog: &app.catalog, rendered: &app.rendered };
-    let shown = |listed| RecordV3::new(listed, view, asked.authenticated.then_some(&*caller));
-    let body = RequestsV3 {
-        requests: page.found.iter().filter_map(shown).collect(),
-        continuation: page.last.map(|position| app.cursor_key.write(sort, position)),
-        total,
-    };
-    Answer::of(&body)
+    app.store.list(unit).await.map_err(ApiError::of_listing)?
 }

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use domain::api_key::KeyText;
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use crate::client::{Client, get_as};
 
@@ -17,10 +17,16 @@ const PATH: &str = "/requests/v3?limit=50&sortBy=updatedAt";
 /// The longest that one listing may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// In steps below the priority of the process. A real client is on another machine: here it gets the processor where nobody
+/// else wants it.
+#[cfg(target_os = "linux")]
+const LOWEST_PRIORITY: i32 = 19;
+
+/// On a thread of its own.
 pub(crate) struct Lister {
     on: watch::Sender<bool>,
     listed: Arc<AtomicU64>,
-    task: JoinHandle<Result<()>>,
+    client: JoinHandle<Result<()>>,
 }
 
 impl Lister {
@@ -28,7 +34,7 @@ impl Lister {
         let (on, mut is_on) = watch::channel(false);
         let (listed, request) = (Arc::new(AtomicU64::new(0)), get_as(key, PATH));
         let counted = listed.clone();
-        let task = tokio::spawn(async move {
+        let list = async move {
             let mut client = Client::connect(address).await?;
             // Ends with the sender.
             while is_on.wait_for(|on| *on).await.is_ok() {
@@ -36,8 +42,13 @@ impl Lister {
                 counted.fetch_add(1, Ordering::Relaxed);
             }
             Ok(())
+        };
+        let client = std::thread::spawn(move || {
+            #[cfg(target_os = "linux")]
+            rustix::process::nice(LOWEST_PRIORITY)?;
+            tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(list)
         });
-        Self { on, listed, task }
+        Self { on, listed, client }
     }
 
     /// Lists from now on, and returns once it does.
@@ -45,12 +56,12 @@ impl Lister {
         let before = self.count();
         self.on.send_replace(true);
         let begun = async {
-            while self.count() == before && !self.task.is_finished() {
+            while self.count() == before && !self.client.is_finished() {
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
         };
         tokio::time::timeout(START_TIMEOUT, begun).await.context("no listing is answered")?;
-        ensure!(!self.task.is_finished(), "the listing client has ended");
+        ensure!(!self.client.is_finished(), "the listing client has ended");
         Ok(())
     }
 
@@ -65,9 +76,10 @@ impl Lister {
 
     /// Ends it, and tells if a listing failed.
     pub(super) async fn stop(self) -> Result<u64> {
-        let Self { on, listed, task } = self;
+        let Self { on, listed, client } = self;
         drop(on);
-        task.await??;
+        let ended = tokio::task::spawn_blocking(move || client.join()).await?;
+        ended.map_err(|_| anyhow!("the listing client has panicked"))??;
         Ok(listed.load(Ordering::Relaxed))
     }
 }

@@ -11,6 +11,7 @@ use postgres::IsolationLevel;
 use tokio::sync::mpsc;
 
 use super::measure::{Counts, queue_depth};
+use super::read_queue::Priority;
 use super::unit::{ReadUnit, Unit, Verdict};
 use super::watchdog::{Waiting, Watchdog};
 use super::{Inbox, postgres_quotes, read_queue};
@@ -44,15 +45,16 @@ pub(crate) fn start(url: &PostgresUrl, options: &Options, inbox: Inbox) -> Resul
         spawn(&format!("store-write-{number}"), inbox.running.clone(), move || pool.run())?;
     }
     let readers = [
-        ("reads", inbox.reads, options.reader_threads, options.read_limit),
-        ("lists", inbox.lists, options.list_threads, options.list_limit),
+        ("reads", Priority::Usual, inbox.reads, options.reader_threads, options.read_limit),
+        ("lists", Priority::Low, inbox.lists, options.list_threads, options.list_limit),
     ];
-    for (name, reads, threads, limit) in readers {
-        let reads = read_queue::shared(name, reads);
+    for (name, priority, reads, threads, limit) in readers {
+        let reads = read_queue::shared(name, priority, reads);
         for number in 0..threads.max(1) {
             let mut link = Link::new(route.clone(), Session::Read { limit });
             let (reads, waiting) = (reads.clone(), watchdog.over_one());
             spawn(&format!("store-{name}-{number}"), inbox.running.clone(), move || {
+                read_queue::take_priority(&reads);
                 while let Some(mut read) = read_queue::next(&reads) {
                     let result = waiting.during(|| read_one(&mut link, &mut read));
                     read.unit.answer(result);

@@ -8,16 +8,33 @@ use tokio::sync::mpsc;
 use super::measure::queue_depth;
 use super::unit::ReadUnit;
 use crate::StoreError;
+use crate::thread::yield_to_others;
+
+/// The priority of the threads that serve a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Priority {
+    Usual,
+    /// Below everything that moves money.
+    Low,
+}
 
 #[derive(Clone)]
 pub(crate) struct ReadQueue {
     /// Of the gauge of its depth.
     name: &'static str,
+    priority: Priority,
     reads: Arc<Mutex<mpsc::Receiver<ReadUnit>>>,
 }
 
-pub(crate) fn shared(name: &'static str, reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
-    ReadQueue { name, reads: Arc::new(Mutex::new(reads)) }
+pub(crate) fn shared(name: &'static str, priority: Priority, reads: mpsc::Receiver<ReadUnit>) -> ReadQueue {
+    ReadQueue { name, priority, reads: Arc::new(Mutex::new(reads)) }
+}
+
+/// Gives the calling thread, which is to serve the queue, its priority.
+pub(crate) fn take_priority(queue: &ReadQueue) {
+    if queue.priority == Priority::Low {
+        yield_to_others();
+    }
 }
 
 /// The next read worth running, or none when every handle is gone and the queue is empty.

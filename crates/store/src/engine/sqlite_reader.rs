@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, InterruptHandle};
 use tokio::sync::{mpsc, watch};
 
-use super::read_queue::{self, ReadQueue};
+use super::read_queue::{self, Priority, ReadQueue};
 use super::unit::ReadUnit;
 use crate::connection::{Access, open_sqlite};
 use crate::thread::spawn;
@@ -23,12 +23,13 @@ type Deadline = Arc<Mutex<Option<Instant>>>;
 
 pub(crate) fn start(
     name: &'static str,
+    priority: Priority,
     path: &Path,
     threads: usize,
     reads: mpsc::Receiver<ReadUnit>,
     running: &watch::Sender<()>,
 ) -> Result<(), StoreError> {
-    let reads = read_queue::shared(name, reads);
+    let reads = read_queue::shared(name, priority, reads);
     let mut watched = Vec::new();
     for number in 0..threads.max(1) {
         let connection = open_sqlite(path, Access::Read)?;
@@ -41,6 +42,7 @@ pub(crate) fn start(
 }
 
 fn read_all(connection: &Connection, reads: &ReadQueue, deadline: &Deadline) {
+    read_queue::take_priority(reads);
     let mut texts = Texts::default();
     while let Some(mut read) = read_queue::next(reads) {
         let result = snapshot(connection, &mut texts, &mut read, deadline);

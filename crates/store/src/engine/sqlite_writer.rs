@@ -16,6 +16,7 @@ use tracing::error;
 use super::group_commit::GroupCommit;
 use super::measure::{Counts, queue_depth};
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_one};
+use super::read_queue::Priority;
 use super::sqlite_batch::Batch;
 use super::unit::{Unit, Verdict};
 use super::{Inbox, checkpoint, sqlite_reader};
@@ -39,8 +40,8 @@ pub(crate) fn start(path: &Path, options: &Options, inbox: Inbox) -> Result<(), 
     // it.
     connection.busy_timeout(WAIT_FOR_LOCK)?;
     let stop = checkpoint::start(path, options.min_free_bytes, inbox.disk_low, inbox.running.clone())?;
-    sqlite_reader::start("reads", path, options.reader_threads, inbox.reads, &inbox.running)?;
-    sqlite_reader::start("lists", path, options.list_threads, inbox.lists, &inbox.running)?;
+    sqlite_reader::start("reads", Priority::Usual, path, options.reader_threads, inbox.reads, &inbox.running)?;
+    sqlite_reader::start("lists", Priority::Low, path, options.list_threads, inbox.lists, &inbox.running)?;
     let runtime = waiting_runtime()?;
     let writer = Writer {
         connection,
