@@ -96,20 +96,14 @@ pub(crate) struct Answer(Vec<u8>);
 
 impl Answer {
     pub(crate) fn of(body: &impl Serialize) -> Result<Self, ApiError> {
-        by_us(body).map(Self)
+        writer::write(body, ROOM).map(Self).map_err(|_| ApiError::Internal)
     }
 }
 
 /// The text of an answer.
-pub(crate) fn by_us(body: &impl Serialize) -> Result<Vec<u8>, ApiError> {
-    writer::write(body, ROOM).map_err(|_| ApiError::Internal)
-}
-
-/// The same text, as it would be written without a writer of our own. Only the benchmark asks for it.
-pub(crate) fn by_serde_json(body: &impl Serialize) -> Result<Vec<u8>, ApiError> {
-    let mut text = Vec::with_capacity(ROOM);
-    serde_json::to_writer(&mut text, body).map_err(|_| ApiError::Internal)?;
-    Ok(text)
+#[cfg(test)]
+pub(crate) fn written(body: &impl Serialize) -> Vec<u8> {
+    writer::write(body, ROOM).expect("it can be written")
 }
 
 impl IntoResponse for Answer {

@@ -79,7 +79,6 @@ pub use listing::{CursorKey, OpenAnswers};
 pub use network::Network;
 pub use openapi::Addresses;
 pub use operator::OperatorToken;
-pub use quote::QuoteSample;
 pub use retirement::{Retirement, Schedule, Successor};
 pub use router::{operating_router, router};
 pub use usage::UsageCounts;

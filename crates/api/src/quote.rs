@@ -7,7 +7,6 @@ use store::Saving;
 
 mod body;
 mod response;
-mod sample;
 pub(crate) mod sponsor;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -19,7 +18,6 @@ use crate::json::{Answer, ApiJson};
 use body::QuoteBody;
 pub(crate) use response::rate;
 use response::{PriceResponse, QuoteResponse};
-pub use sample::QuoteSample;
 
 /// Prices a transfer and says what to send for it.
 #[utoipa::path(

@@ -76,7 +76,7 @@ pub(crate) async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort:
 }
 
 /// The pair with the median ratio of first to second; pairs with a turn too short to measure are left out.
-pub(crate) fn median(mut pairs: Vec<[u64; 2]>) -> Option<[u64; 2]> {
+fn median(mut pairs: Vec<[u64; 2]>) -> Option<[u64; 2]> {
     pairs.retain(|costs| !costs.contains(&0));
     pairs.sort_by_key(|[one, other]| u128::from(*one) * 1_000_000 / u128::from(*other));
     pairs.get(pairs.len() / 2).copied()

@@ -10,7 +10,6 @@ mod cpu;
 mod deliveries;
 mod disk;
 mod fill;
-mod json;
 mod list;
 mod load;
 mod processes;
@@ -40,8 +39,6 @@ struct Cli {
 enum Measure {
     /// `POST /quote/v2` beside a bare HTTP answer of the same size.
     Quote(QuoteArgs),
-    /// The JSON writer of large answers beside `serde_json`, as a share of a whole quote.
-    Json(json::JsonArgs),
     /// Latency from deposit to fill, and fills per second, beside a baseline.
     Fill(fill::FillArgs),
     /// Fills and the search of blocks with no, ten and many open deposit addresses in the database.
@@ -88,7 +85,6 @@ struct QuoteArgs {
 fn main() -> ExitCode {
     let done = match Cli::parse().measure {
         Measure::Quote(args) => block_on(quote(&args)),
-        Measure::Json(args) => block_on(json(&args)),
         Measure::Fill(args) => block_on(fill(&args)),
         Measure::Addresses(args) => block_on(addresses(&args)),
         Measure::Webhooks(args) => block_on(deliveries(&args)),
@@ -123,11 +119,6 @@ async fn quote(args: &QuoteArgs) -> Result<()> {
         std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
     }
     ensure!(report.errors() == 0, "{} requests failed", report.errors());
-    Ok(())
-}
-
-async fn json(args: &json::JsonArgs) -> Result<()> {
-    Box::pin(json::measure(args)).await?.print();
     Ok(())
 }
 

@@ -92,13 +92,11 @@ async fn sample(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// One kind of quote.
-pub(crate) struct Kind {
-    pub name: &'static str,
-    pub body: String,
-    /// The call with that body, as bytes on the wire.
-    pub request: Vec<u8>,
+struct Kind {
+    name: &'static str,
+    request: Vec<u8>,
     /// The kind to compare with, which differs in one thing.
-    pub beside: Option<&'static str>,
+    beside: Option<&'static str>,
 }
 
 impl Kind {
@@ -118,7 +116,7 @@ impl Kind {
     }
 }
 
-pub(crate) fn kinds(devnet: &Devnet, sponsor: &KeyText) -> [Kind; 6] {
+fn kinds(devnet: &Devnet, sponsor: &KeyText) -> [Kind; 6] {
     let (from, to) = (devnet.chain("base"), devnet.chain("optimism"));
     let token = |chain: &Chain, symbol: &str| chain.token(symbol).address.to_string();
     let body = |origin: &str, destination: &str, amount: &str| {
@@ -130,15 +128,11 @@ pub(crate) fn kinds(devnet: &Devnet, sponsor: &KeyText) -> [Kind; 6] {
             "amount": amount, "tradeType": "EXACT_INPUT",
         })
     };
-    let plain = |name, body: Value| {
-        let body = body.to_string();
-        Kind { name, request: post("/quote/v2", &body), body, beside: None }
-    };
+    let plain = |name, body: Value| Kind { name, request: post("/quote/v2", &body.to_string()), beside: None };
     let (usdc, usdt) = (token(from, "USDC"), token(to, "USDT"));
     let mut sponsored = body(&usdc, &usdt, "250000000");
     sponsored["subsidizeFees"] = json!(true);
     sponsored["fixedRate"] = json!("1:1");
-    let sponsored = sponsored.to_string();
     [
         plain("native bridge", body(NATIVE, NATIVE, "100000000000000000")),
         plain("USDC bridge", body(&usdc, &token(to, "USDC"), "250000000")),
@@ -146,8 +140,7 @@ pub(crate) fn kinds(devnet: &Devnet, sponsor: &KeyText) -> [Kind; 6] {
         // The same with all fees paid by a key's wallet, and at a fixed rate.
         Kind {
             name: "sponsored, 1:1",
-            request: post_as(sponsor, "/quote/v2", &sponsored),
-            body: sponsored,
+            request: post_as(sponsor, "/quote/v2", &sponsored.to_string()),
             beside: Some(EXCHANGE),
         },
         plain("ETH to USDC", body(NATIVE, &token(to, "USDC"), "100000000000000000")),

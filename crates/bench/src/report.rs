@@ -111,6 +111,6 @@ fn millis(nanos: u64) -> String {
     format!("{:.3}", nanos as f64 / 1e6)
 }
 
-pub(crate) fn ratio(value: u64, baseline: u64) -> String {
+fn ratio(value: u64, baseline: u64) -> String {
     if baseline == 0 { "-".to_owned() } else { format!("×{:.2}", value as f64 / baseline as f64) }
 }

@@ -44,8 +44,6 @@ pub struct Service {
     /// Where metrics and the whole of `/lives` are, if that is apart.
     pub operator_address: Option<SocketAddr>,
     pub solver: Arc<Solver>,
-    /// The state of the routes.
-    pub app: App,
     stop: CancellationToken,
     tasks: TaskTracker,
     store: Store,
@@ -137,7 +135,7 @@ impl Service {
         }
         tasks.close();
         info!(%address, %role, instance = instance.about().name, "listening on {address}");
-        Ok(Self { address, operator_address, solver, app, stop, tasks, store, instance, _lock: lock })
+        Ok(Self { address, operator_address, solver, stop, tasks, store, instance, _lock: lock })
     }
 
     /// Runs until a signal asks to stop, or the service stops itself.
@@ -164,7 +162,7 @@ impl Service {
         }
         // The store is closed before this returns, so that a copy taken next, or the next process to open it, sees a
         // whole database.
-        drop((self.app, self.solver));
+        drop(self.solver);
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, self.store.close()).await.is_err() {
             warn!("the database did not close in time");
         }
