@@ -10,17 +10,12 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
+mod figure;
 mod object;
-mod open;
 mod problem;
-mod serializer;
-#[cfg(test)]
-mod tests;
-mod verbatim;
-mod writer;
 
+pub(crate) use figure::{Figure, amount};
 pub(crate) use object::Object;
-pub(crate) use verbatim::{Figure, WrittenJson, amount};
 
 /// The largest body any route takes.
 pub(crate) const MAX_BODY: usize = 256 * 1024;
@@ -96,14 +91,10 @@ pub(crate) struct Answer(Vec<u8>);
 
 impl Answer {
     pub(crate) fn of(body: &impl Serialize) -> Result<Self, ApiError> {
-        writer::write(body, ROOM).map(Self).map_err(|_| ApiError::Internal)
+        let mut text = Vec::with_capacity(ROOM);
+        serde_json::to_writer(&mut text, body).map_err(|_| ApiError::Internal)?;
+        Ok(Self(text))
     }
-}
-
-/// The text of an answer.
-#[cfg(test)]
-pub(crate) fn written(body: &impl Serialize) -> Vec<u8> {
-    writer::write(body, ROOM).expect("it can be written")
 }
 
 impl IntoResponse for Answer {

@@ -10,9 +10,10 @@ use domain::money::{Amount, Signed, UsdMicros};
 use domain::time::Timestamp;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 use utoipa::ToSchema;
 
-use crate::json::{Figure, WrittenJson};
+use crate::json::Figure;
 
 /// The interface's word for a kind of machine.
 pub(crate) fn vm_type(vm: Vm) -> &'static str {
@@ -66,17 +67,17 @@ pub struct Rendered(HashMap<(ChainId, Account), Written>);
 
 #[derive(Debug)]
 struct Written {
-    currency: WrittenJson,
+    currency: Box<RawValue>,
     /// No amount of it.
-    nothing: WrittenJson,
+    nothing: Box<RawValue>,
 }
 
 impl Written {
     fn new(currency: &Currency) -> serde_json::Result<Self> {
-        let shown = WrittenJson::new(&CurrencyBody::from(currency))?;
+        let shown = to_raw_value(&CurrencyBody::from(currency))?;
         let written = Self { nothing: shown.clone(), currency: shown };
         let nothing = AmountBody::new(Shown { currency, written: &written }, Amount::ZERO, UsdMicros(0));
-        Ok(Self { nothing: WrittenJson::new(&Members(nothing))?, ..written })
+        Ok(Self { nothing: to_raw_value(&Members(nothing))?, ..written })
     }
 }
 

@@ -106,11 +106,7 @@ impl Digits {
     }
 
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(self.as_bytes()).unwrap_or_default()
-    }
-
-    pub fn as_bytes(&self) -> &[u8] {
-        &self.bytes[self.from..self.to]
+        std::str::from_utf8(&self.bytes[self.from..self.to]).unwrap_or_default()
     }
 
     /// Exactly as many digits as a chunk has: what it does not fill are zeros.
