@@ -5,6 +5,7 @@ import {IERC20} from "@openzeppelin/contracts/token/ERC20/IERC20.sol";
 import {IDepository} from "../src/interfaces/IDepository.sol";
 import {Reenterer} from "./utils/DepositoryActors.sol";
 import {FundedDepository} from "./utils/FundedDepository.sol";
+import {OutflowModel} from "./utils/OutflowModel.sol";
 
 contract DepositoryCapTest is FundedDepository {
     // ---- outflow cap ----
@@ -194,5 +195,36 @@ contract DepositoryCapTest is FundedDepository {
             assertLe(paid, amount + uint256(amount) * (block.timestamp - start) / window);
         }
         assertEq(treasury.balance, paid);
+    }
+
+    /// @dev Caps are set, raised, lowered, stretched and removed between payments. What the model allows is paid,
+    /// and one unit more is refused.
+    function testFuzz_caps_that_change_allow_what_the_model_allows(uint256 seed) public {
+        vm.deal(address(depository), type(uint160).max);
+        OutflowModel model = new OutflowModel();
+        for (uint256 i = 0; i < 24; ++i) {
+            seed = uint256(keccak256(abi.encode(seed)));
+            skip((seed >> 16) % 3 == 0 ? 0 : (seed >> 32) % 2 hours);
+            if (i == 0 || seed % 4 == 0) {
+                uint64 window = (seed >> 64) % 8 == 0 ? 0 : uint64((seed >> 72) % 1 days + 1);
+                uint128 amount = window == 0 ? 0 : uint128((seed >> 128) % 10 ** (seed % 24));
+                cap(address(0), amount, window);
+                model.set(amount, window);
+            }
+            (uint256 least, uint256 most) = model.available();
+            (,, uint256 available) = depository.outflowCap(address(0));
+            assertLe(available, most, "more than the rule");
+            assertGe(available, least, "less than the rule");
+            if (most == type(uint256).max) {
+                run(request(native(treasury, 1 ether), i));
+            } else {
+                refuse(
+                    request(native(treasury, most + 1), 1000 + i), exceeded(address(0), most + 1, available)
+                );
+                uint256 paid = seed % 3 == 0 ? least : (seed >> 8) % (least + 1);
+                run(request(native(treasury, paid), i));
+                model.pay(paid);
+            }
+        }
     }
 }
