@@ -12,7 +12,8 @@ import {IDepositAddressFactory} from "../src/interfaces/IDepositAddressFactory.s
 import {FeeToken, HookToken, StubbornToken, TestToken} from "./utils/HostileTokens.sol";
 
 /// @notice Two strict and two open addresses that get native currency and tokens of three kinds, and everybody
-/// who sweeps them: strangers with parameters of their own, a hook in the middle, the operator.
+/// who sweeps them: strangers with parameters of their own, a hook in the middle, the operator. Some tokens say
+/// that an address has approved the depository already.
 contract DepositAddressHandler is CommonBase {
     bytes32 private constant NATIVE_TOPIC =
         0x8032066556caf3967d8fec4ad22a2d9e1e9576556b2903a0fcd5b1fd201e3477;
@@ -43,6 +44,7 @@ contract DepositAddressHandler is CommonBase {
     mapping(address token => uint256) public logged;
     uint256 public wrongDeposits;
     uint256 public entries;
+    uint256 public openAllowances;
 
     constructor() {
         factory.setOperator(OPERATOR, true);
@@ -68,6 +70,15 @@ contract DepositAddressHandler is CommonBase {
             require(success, "an address refuses money");
         }
         arrived[to][token] += amount;
+    }
+
+    function plantAllowance(uint8 which, uint8 kind, uint256 amount) external {
+        address owner = account(which % 4);
+        TestToken token = TestToken(tokens[1 + kind % 4]);
+        vm.startPrank(owner);
+        token.approve(address(depository), 0);
+        token.approve(address(depository), amount);
+        vm.stopPrank();
     }
 
     /// @dev Anyone sweeps, and a hook tries to enter meanwhile.
@@ -163,6 +174,8 @@ contract DepositAddressHandler is CommonBase {
             if (id != orderId || named != depositor) ++wrongDeposits;
             deposited[from][token] += amount;
             logged[token] += amount;
+            if (token == address(0)) continue;
+            if (IERC20(token).allowance(from, address(depository)) != 0) ++openAllowances;
         }
     }
 
@@ -224,6 +237,7 @@ contract DepositAddressInvariantTest is Test {
 
     function invariant_nobody_else_gets_in_or_gets_anything() public view {
         assertEq(handler.entries(), 0, "a stranger swept");
+        assertEq(handler.openAllowances(), 0, "an allowance outlives its sweep");
         address[3] memory others =
             [handler.THIEF(), address(handler.factory()), handler.factory().IMPLEMENTATION()];
         for (uint256 n = 0; n < others.length; ++n) {
