@@ -99,6 +99,43 @@ contract ApprovalProxyArrivalsTest is SignaturesFixture {
         assertEq(token.balanceOf(user), 1000 ether);
     }
 
+    // ---- EIP-2612 ----
+
+    /// @dev Neither token has permits: the allowance is in place, as if the permit had been seen in the open.
+    function permitOf(address currency, uint256 amount)
+        internal
+        view
+        returns (IApprovalProxy.Permit[] memory permits)
+    {
+        permits = new IApprovalProxy.Permit[](1);
+        (permits[0].token, permits[0].owner, permits[0].value) = (currency, user, amount);
+    }
+
+    function test_a_permitted_token_cannot_be_taken_while_it_arrives() public {
+        hook.mint(user, 5);
+        armToTake(hook, address(hook), 0);
+        vm.startPrank(user);
+        hook.approve(address(proxy), 5);
+        vm.expectRevert(notArrived(address(hook), 5, 0));
+        proxy.permitTransferAndMulticall(permitOf(address(hook), 5), new Call3Value[](0), user, user, "");
+
+        hook.arm(address(0), "", false);
+        proxy.permitTransferAndMulticall(permitOf(address(hook), 5), new Call3Value[](0), user, user, "");
+        assertEq(hook.balanceOf(address(router)), 5);
+        vm.stopPrank();
+    }
+
+    function test_a_permitted_token_that_keeps_a_fee_is_refused() public {
+        FeeToken fee = new FeeToken();
+        fee.mint(user, 100);
+        vm.startPrank(user);
+        fee.approve(address(proxy), 100);
+        vm.expectRevert(notArrived(address(fee), 100, 90));
+        proxy.permitTransferAndMulticall(permitOf(address(fee), 100), new Call3Value[](0), user, user, "");
+        vm.stopPrank();
+        assertEq(fee.balanceOf(user), 100);
+    }
+
     // ---- a token that is named twice ----
 
     /// @dev The first 60 are taken while the hook token moves; the second 60 do not stand for both.
