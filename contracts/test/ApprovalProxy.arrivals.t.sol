@@ -5,7 +5,7 @@ import {IApprovalProxy} from "../src/interfaces/IApprovalProxy.sol";
 import {IPermit2} from "../src/interfaces/IPermit2.sol";
 import {Call3Value, IRouter} from "../src/interfaces/IRouter.sol";
 import {Calls} from "./utils/Actors.sol";
-import {FeeToken, FeeToken3009, HookToken, HookToken3009} from "./utils/HostileTokens.sol";
+import {FeeToken, FeeToken3009, HookToken, HookToken3009, ShortToken3009} from "./utils/HostileTokens.sol";
 import {SignaturesFixture} from "./utils/SignaturesFixture.sol";
 
 /// @notice Everything that was moved is in the router when the calls begin, or nothing happens.
@@ -227,5 +227,18 @@ contract ApprovalProxyArrivalsTest is SignaturesFixture {
         proxy.permit3009TransferAndMulticall(
             authorization(60, 2), tokens, new Call3Value[](0), user, user, ""
         );
+    }
+
+    /// @dev Tokens that somebody left in the proxy do not make up for what an authorization did not bring.
+    function test_an_authorization_passes_on_what_it_brought_and_no_more() public {
+        ShortToken3009 short = new ShortToken3009();
+        short.mint(user, 100);
+        short.mint(address(proxy), 10);
+        vm.prank(relayer);
+        proxy.permit3009TransferAndMulticall(
+            authorization(100, 1), Calls.list(address(short)), new Call3Value[](0), user, user, ""
+        );
+        assertEq(short.balanceOf(address(router)), 90);
+        assertEq(short.balanceOf(address(proxy)), 10);
     }
 }

@@ -118,6 +118,24 @@ contract FeeToken3009 is FeeToken {
     }
 }
 
+/// @notice Keeps a tenth of every authorization, which it believes unsigned, and nothing of a transfer.
+contract ShortToken3009 is TestToken {
+    function receiveWithAuthorization(
+        address from,
+        address to,
+        uint256 value,
+        uint256,
+        uint256,
+        bytes32,
+        uint8,
+        bytes32,
+        bytes32
+    ) external {
+        _burn(from, value);
+        _mint(to, value - value / 10);
+    }
+}
+
 /// @notice A token behind several calls, each of which passes a failure on, and whose transfers take much gas.
 contract DeepToken is TestToken {
     uint256 private written;
