@@ -33,13 +33,23 @@ contract DepositAddress is IDepositAddress {
     /// @inheritdoc IDepositAddress
     function sweep(address token, address depositor, bytes32 orderId) external {
         if (msg.sender != FACTORY) revert Unauthorized();
+        uint256 balance = token == address(0) ? address(this).balance : IERC20(token).balanceOf(address(this));
+        _deposit(token, depositor, orderId, balance);
+    }
+
+    /// @inheritdoc IDepositAddress
+    function sweepAmount(address token, address depositor, bytes32 orderId, uint256 amount) external {
+        if (msg.sender != FACTORY) revert Unauthorized();
+        _deposit(token, depositor, orderId, amount);
+    }
+
+    function _deposit(address token, address depositor, bytes32 orderId, uint256 amount) private {
         if (token == address(0)) {
-            IDepository(DEPOSITORY).depositNative{value: address(this).balance}(depositor, orderId);
+            IDepository(DEPOSITORY).depositNative{value: amount}(depositor, orderId);
         } else {
-            uint256 balance = IERC20(token).balanceOf(address(this));
             // Exactly the amount that is pulled: the approval does not outlive the call.
-            IERC20(token).forceApprove(DEPOSITORY, balance);
-            IDepository(DEPOSITORY).depositErc20(depositor, token, balance, orderId);
+            IERC20(token).forceApprove(DEPOSITORY, amount);
+            IDepository(DEPOSITORY).depositErc20(depositor, token, amount, orderId);
         }
     }
 }

@@ -28,16 +28,31 @@ contract DepositAddressFactory is IDepositAddressFactory, Owned, ReentrancyGuard
 
     /// @inheritdoc IDepositAddressFactory
     function sweep(bytes32 orderId, address depositor, address[] calldata tokens) external nonReentrant {
-        _sweep(_strictSalt(orderId, depositor), orderId, depositor, tokens);
+        bytes32 salt = _strictSalt(orderId, depositor);
+        address depositAddress = Clones.predictDeterministicAddress(IMPLEMENTATION, salt);
+        for (uint256 i = 0; i < tokens.length; ++i) {
+            address token = tokens[i];
+            if (_balance(token, depositAddress) == 0) continue;
+            _createOnce(depositAddress, salt);
+            IDepositAddress(depositAddress).sweep(token, depositor, orderId);
+            emit Swept(depositAddress, orderId, token, depositor);
+        }
     }
 
     /// @inheritdoc IDepositAddressFactory
-    function sweepOpen(bytes32 routeKey, bytes32 orderId, address depositor, address[] calldata tokens)
+    function sweepOpen(bytes32 routeKey, bytes32 orderId, address depositor, address token, uint256 amount)
         external
         nonReentrant
     {
         if (!operators[msg.sender]) revert Unauthorized();
-        _sweep(_openSalt(routeKey), orderId, depositor, tokens);
+        if (amount == 0) revert AmountCannotBeZero();
+        bytes32 salt = _openSalt(routeKey);
+        address depositAddress = Clones.predictDeterministicAddress(IMPLEMENTATION, salt);
+        uint256 balance = _balance(token, depositAddress);
+        if (balance < amount) revert BalanceTooLow(token, amount, balance);
+        _createOnce(depositAddress, salt);
+        IDepositAddress(depositAddress).sweepAmount(token, depositor, orderId, amount);
+        emit Swept(depositAddress, orderId, token, depositor);
     }
 
     /// @inheritdoc IDepositAddressFactory
@@ -58,15 +73,8 @@ contract DepositAddressFactory is IDepositAddressFactory, Owned, ReentrancyGuard
 
     /// @dev An address gets its code only when there is something to sweep: from then on native currency that
     /// is sent with the least gas is refused, and nobody should be able to cause that for nothing.
-    function _sweep(bytes32 salt, bytes32 orderId, address depositor, address[] calldata tokens) private {
-        address depositAddress = Clones.predictDeterministicAddress(IMPLEMENTATION, salt);
-        for (uint256 i = 0; i < tokens.length; ++i) {
-            address token = tokens[i];
-            if (_balance(token, depositAddress) == 0) continue;
-            if (depositAddress.code.length == 0) Clones.cloneDeterministic(IMPLEMENTATION, salt);
-            IDepositAddress(depositAddress).sweep(token, depositor, orderId);
-            emit Swept(depositAddress, orderId, token, depositor);
-        }
+    function _createOnce(address depositAddress, bytes32 salt) private {
+        if (depositAddress.code.length == 0) Clones.cloneDeterministic(IMPLEMENTATION, salt);
     }
 
     function _balance(address token, address account) private view returns (uint256) {

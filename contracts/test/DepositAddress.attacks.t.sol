@@ -48,6 +48,8 @@ contract DepositAddressAttacksTest is DepositAddressFixture {
         IDepositAddress(strict).sweep(address(0), depositor, orderId);
         vm.expectRevert(IDepositAddress.Unauthorized.selector);
         IDepositAddress(strict).sweep(address(token), depositor, orderId);
+        vm.expectRevert(IDepositAddress.Unauthorized.selector);
+        IDepositAddress(strict).sweepAmount(address(0), depositor, orderId, 1);
         vm.stopPrank();
         assertEq(strict.balance, 1 ether);
     }
@@ -71,7 +73,8 @@ contract DepositAddressAttacksTest is DepositAddressFixture {
         bytes32[4] memory routes = [routeKey, id, strictSalt(id, user), bytes32(bytes20(user))];
         for (uint256 i = 0; i < routes.length; ++i) {
             vm.prank(operator);
-            factory.sweepOpen(routes[i], keccak256("mine"), thief, only(address(0)));
+            vm.expectRevert(tooLow(address(0), 1, 0));
+            factory.sweepOpen(routes[i], keccak256("mine"), thief, address(0), 1);
         }
         assertEq(strict.balance, 1 ether);
     }
@@ -96,7 +99,7 @@ contract DepositAddressAttacksTest is DepositAddressFixture {
         pay(strict, 1 ether);
         bytes[2] memory entries = [
             abi.encodeCall(IDepositAddressFactory.sweep, (id, user, only(address(0)))),
-            abi.encodeCall(IDepositAddressFactory.sweepOpen, (route, id, user, only(address(0))))
+            abi.encodeCall(IDepositAddressFactory.sweepOpen, (route, id, user, address(0), 1))
         ];
         vm.prank(owner);
         factory.setOperator(address(hook), true);
@@ -122,21 +125,23 @@ contract DepositAddressAttacksTest is DepositAddressFixture {
         address open = factory.computeOpenDepositAddress(route);
         hook.mint(open, 5 ether);
         payToken(open, 7 ether);
-        bytes[3] memory attempts = [
+        bytes[4] memory attempts = [
             abi.encodeCall(IDepositAddress.sweep, (address(token), thief, keccak256("mine"))),
+            abi.encodeCall(IDepositAddress.sweepAmount, (address(token), thief, keccak256("mine"), 1)),
             abi.encodeWithSignature("transferFrom(address,address,uint256)", open, thief, 7 ether),
             abi.encodeWithSignature(
                 "depositErc20(address,address,uint256,bytes32)", thief, address(token), 1, id
             )
         ];
-        address[3] memory targets = [open, address(token), address(depository)];
+        address[4] memory targets = [open, open, address(token), address(depository)];
         for (uint256 i = 0; i < attempts.length; ++i) {
             uint256 before = vm.snapshotState();
             hook.arm(targets[i], attempts[i], i % 2 == 0);
             vm.prank(operator);
-            factory.sweepOpen(route, id, user, both(address(hook), address(token)));
+            factory.sweepOpen(route, id, user, address(hook), 5 ether);
             assertFalse(hook.lastSuccess());
-            assertEq(token.balanceOf(address(depository)), 7 ether);
+            assertEq(hook.balanceOf(address(depository)), 5 ether);
+            assertEq(token.balanceOf(open), 7 ether);
             assertEq(token.balanceOf(thief), 0);
             vm.revertToState(before);
         }
@@ -232,6 +237,9 @@ contract DepositAddressAttacksTest is DepositAddressFixture {
         vm.prank(thief);
         vm.expectRevert(IDepositAddress.Unauthorized.selector);
         DepositAddress(payable(implementation)).sweep(address(0), thief, id);
+        vm.prank(thief);
+        vm.expectRevert(IDepositAddress.Unauthorized.selector);
+        DepositAddress(payable(implementation)).sweepAmount(address(0), thief, id, 1);
     }
 
     /// @dev The stipend of a call is enough for an address without code, and with code a little more is.
@@ -271,7 +279,8 @@ contract DepositAddressAttacksTest is DepositAddressFixture {
         vm.prank(owner);
         factory.setOperator(owner, true);
         vm.startPrank(owner);
-        factory.sweepOpen(strictSalt(id, user), keccak256("mine"), owner, only(address(0)));
+        vm.expectRevert(tooLow(address(0), 1, 0));
+        factory.sweepOpen(strictSalt(id, user), keccak256("mine"), owner, address(0), 1);
         vm.expectRevert(IDepositAddress.Unauthorized.selector);
         DepositAddress(payable(implementation)).sweep(address(0), owner, id);
         vm.expectRevert(IOwned.Unauthorized.selector);

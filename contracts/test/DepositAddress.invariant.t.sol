@@ -45,6 +45,7 @@ contract DepositAddressHandler is CommonBase {
     uint256 public wrongDeposits;
     uint256 public entries;
     uint256 public openAllowances;
+    uint256 public wrongAmounts;
 
     constructor() {
         factory.setOperator(OPERATOR, true);
@@ -91,13 +92,25 @@ contract DepositAddressHandler is CommonBase {
         count(account(n), orders[n], depositors[n]);
     }
 
-    function sweepOpen(uint8 which, uint8 kind, uint8 second, bytes32 orderId, uint8 attack) external {
+    /// @dev The operator names a part of what is there, all, or too much: that amount leaves, or nothing does.
+    function sweepOpen(uint8 which, uint8 kind, uint96 amount, bytes32 orderId, uint8 attack) external {
         uint256 n = which % 2;
-        arm(attack, n, account(n + 2));
+        address from = account(n + 2);
+        address token = tokens[kind % 5];
+        uint256 before = balance(token, from);
+        uint256 named = attack > 191 ? before + amount : attack > 127 ? before : amount % (before + 1);
+        arm(attack, n, from);
         vm.recordLogs();
         vm.prank(OPERATOR);
-        factory.sweepOpen(routes[n], orderId, depositors[n], list(kind, second));
-        count(account(n + 2), orderId, depositors[n]);
+        (bool success,) = address(factory)
+            .call(
+                abi.encodeCall(
+                    IDepositAddressFactory.sweepOpen, (routes[n], orderId, depositors[n], token, named)
+                )
+            );
+        count(from, orderId, depositors[n]);
+        if (success != (named != 0 && named <= before)) ++wrongAmounts;
+        if (before - balance(token, from) != (success ? named : 0)) ++wrongAmounts;
     }
 
     // ---- strangers ----
@@ -116,10 +129,14 @@ contract DepositAddressHandler is CommonBase {
     function operatorInventsARoute(bytes32 routeKey, bool ofSalt, uint8 kind) external {
         if (ofSalt) routeKey = keccak256(abi.encodePacked(orders[0], depositors[0]));
         if (routeKey == routes[0] || routeKey == routes[1]) return;
-        vm.recordLogs();
         vm.prank(OPERATOR);
-        factory.sweepOpen(routeKey, orders[1], THIEF, list(kind, kind));
-        if (vm.getRecordedLogs().length != 0) ++wrongDeposits;
+        (bool success,) = address(factory)
+            .call(
+                abi.encodeCall(
+                    IDepositAddressFactory.sweepOpen, (routeKey, orders[1], THIEF, tokens[kind % 5], 1)
+                )
+            );
+        if (success) ++wrongDeposits;
     }
 
     function intrude(uint8 which, uint8 kind, bool open) external {
@@ -131,12 +148,14 @@ contract DepositAddressHandler is CommonBase {
                 .call(
                     abi.encodeCall(
                         IDepositAddressFactory.sweepOpen,
-                        (routes[which % 2], keccak256("mine"), THIEF, list(kind, kind))
+                        (routes[which % 2], keccak256("mine"), THIEF, tokens[kind % 5], 1)
                     )
                 );
         } else if (to.code.length != 0) {
-            (entered,) =
-                to.call(abi.encodeCall(IDepositAddress.sweep, (tokens[kind % 5], THIEF, keccak256("mine"))));
+            address token = tokens[kind % 5];
+            (entered,) = kind % 2 == 0
+                ? to.call(abi.encodeCall(IDepositAddress.sweep, (token, THIEF, keccak256("mine"))))
+                : to.call(abi.encodeCall(IDepositAddress.sweepAmount, (token, THIEF, keccak256("mine"), 1)));
         }
         vm.stopPrank();
         if (entered) ++entries;
@@ -148,6 +167,10 @@ contract DepositAddressHandler is CommonBase {
             ? abi.encodeCall(IDepositAddressFactory.sweep, (orders[n], depositors[n], list(0, 1)))
             : abi.encodeCall(IDepositAddress.sweep, (tokens[1], THIEF, keccak256("mine")));
         HookToken(tokens[4]).arm(attack % 3 == 0 ? address(factory) : swept, data, attack % 2 == 0);
+    }
+
+    function balance(address token, address of_) private view returns (uint256) {
+        return token == address(0) ? of_.balance : IERC20(token).balanceOf(of_);
     }
 
     function list(uint8 first, uint8 second) private view returns (address[] memory chosen) {
@@ -202,16 +225,23 @@ contract DepositAddressInvariantTest is Test {
         }
         for (uint256 n = 0; n < 2; ++n) {
             handler.factory().sweep(handler.orders(n), handler.depositors(n), all);
-            bytes32 route = handler.routes(n);
-            DepositAddressFactory factory = handler.factory();
-            vm.prank(handler.OPERATOR());
-            factory.sweepOpen(route, "last", address(this), all);
+            sweepRest(handler.routes(n), handler.account(n + 2), all);
         }
         for (uint256 n = 0; n < 4; ++n) {
             for (uint256 i = 0; i < 5; ++i) {
                 assertEq(balance(all[i], handler.account(n)), 0, "money is stuck");
             }
         }
+    }
+
+    function sweepRest(bytes32 route, address account, address[] memory all) internal {
+        DepositAddressFactory factory = handler.factory();
+        vm.startPrank(handler.OPERATOR());
+        for (uint256 i = 0; i < all.length; ++i) {
+            uint256 rest = balance(all[i], account);
+            if (rest != 0) factory.sweepOpen(route, "last", address(this), all[i], rest);
+        }
+        vm.stopPrank();
     }
 
     /// @dev The token with the fee is left out: there the fee is what is missing.
@@ -226,6 +256,7 @@ contract DepositAddressInvariantTest is Test {
             }
         }
         assertEq(handler.wrongDeposits(), 0, "a deposit names another order or depositor");
+        assertEq(handler.wrongAmounts(), 0, "a sweep takes another amount than its operator named");
     }
 
     function invariant_the_depository_holds_what_it_logged() public view {

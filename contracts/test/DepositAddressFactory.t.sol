@@ -17,6 +17,10 @@ contract DepositAddressFactoryTest is DepositAddressFixture {
         assertEq(IDepositAddressFactory.computeDepositAddress.selector, bytes4(0x0767bc1e));
         assertEq(IDepositAddressFactory.sweep.selector, bytes4(0xd80c6c1b));
         assertEq(IDepositAddress.sweep.selector, bytes4(keccak256("sweep(address,address,bytes32)")));
+        assertEq(
+            IDepositAddressFactory.sweepOpen.selector,
+            bytes4(keccak256("sweepOpen(bytes32,bytes32,address,address,uint256)"))
+        );
     }
 
     function test_the_published_strict_address() public pure {
@@ -236,60 +240,12 @@ contract DepositAddressFactoryTest is DepositAddressFixture {
         assertEq(address(depository).balance, 1 ether);
     }
 
-    // ---- open ----
-
-    function testFuzz_an_operator_sweeps_an_open_address(uint96 amount, bytes32 orderId, address depositor)
-        public
-    {
-        vm.assume(depositor != address(0));
-        amount = uint96(bound(amount, 1, 500 ether));
-        address open = factory.computeOpenDepositAddress(route);
-        pay(open, amount);
-        payToken(open, amount);
-        vm.recordLogs();
-        vm.prank(operator);
-        factory.sweepOpen(route, orderId, depositor, both(address(0), address(token)));
-        Vm.Log[] memory logs = vm.getRecordedLogs();
-        assertEq(logs[0].data, abi.encode(depositor, amount, orderId));
-        assertEq(address(depository).balance, amount);
-        assertEq(token.balanceOf(address(depository)), amount);
-    }
-
-    function test_an_open_address_serves_one_order_after_the_other() public {
-        address open = factory.computeOpenDepositAddress(route);
-        for (uint256 i = 1; i < 4; ++i) {
-            pay(open, i);
-            vm.recordLogs();
-            vm.prank(operator);
-            factory.sweepOpen(route, bytes32(i), user, only(address(0)));
-            expectLog(NATIVE_TOPIC, abi.encode(user, i, bytes32(i)));
-        }
-    }
-
-    function testFuzz_only_operators_sweep_open_addresses(address by) public {
-        vm.assume(by != operator);
-        pay(factory.computeOpenDepositAddress(route), 1 ether);
-        vm.prank(by);
-        vm.expectRevert(IOwned.Unauthorized.selector);
-        factory.sweepOpen(route, id, by, only(address(0)));
-    }
+    // ---- roles ----
 
     function testFuzz_only_the_owner_names_operators(address by, bool allowed) public {
         vm.assume(by != owner);
         vm.prank(by);
         vm.expectRevert(IOwned.Unauthorized.selector);
         factory.setOperator(by, allowed);
-    }
-
-    function test_an_operator_can_be_dismissed() public {
-        pay(factory.computeOpenDepositAddress(route), 1 ether);
-        vm.expectEmit(true, true, true, true, address(factory));
-        emit IDepositAddressFactory.OperatorSet(operator, false);
-        vm.prank(owner);
-        factory.setOperator(operator, false);
-        assertFalse(factory.operators(operator));
-        vm.prank(operator);
-        vm.expectRevert(IOwned.Unauthorized.selector);
-        factory.sweepOpen(route, id, user, only(address(0)));
     }
 }

@@ -301,7 +301,7 @@ contract GasTest is DepositoryFixture {
             vm.snapshotGasLastCall("DepositAddressFactory", string.concat("sweep, token", turns[i]));
             usdc.mint(factory.computeOpenDepositAddress(id), 100e6);
             vm.prank(relayer);
-            factory.sweepOpen(id, id, user, Calls.list(address(usdc)));
+            factory.sweepOpen(id, id, user, address(usdc), 100e6);
             vm.snapshotGasLastCall("DepositAddressFactory", string.concat("sweepOpen, token", turns[i]));
         }
         factory.sweep(id, signer, Calls.list(address(0)));

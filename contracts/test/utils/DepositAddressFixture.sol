@@ -2,6 +2,7 @@
 pragma solidity =0.8.37;
 
 import {DepositAddressFactory} from "../../src/DepositAddressFactory.sol";
+import {IDepositAddressFactory} from "../../src/interfaces/IDepositAddressFactory.sol";
 import {FundedDepository} from "./FundedDepository.sol";
 
 /// @notice A factory at a depository whose user holds native currency and a token, and an operator.
@@ -43,6 +44,11 @@ abstract contract DepositAddressFixture is FundedDepository {
     function both(address first, address second) internal pure returns (address[] memory tokens) {
         tokens = new address[](2);
         (tokens[0], tokens[1]) = (first, second);
+    }
+
+    function tooLow(address currency, uint256 amount, uint256 balance) internal pure returns (bytes memory) {
+        return
+            abi.encodeWithSelector(IDepositAddressFactory.BalanceTooLow.selector, currency, amount, balance);
     }
 
     function pay(address to, uint256 amount) internal {
