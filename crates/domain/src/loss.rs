@@ -55,6 +55,14 @@ pub fn takes_place(paid_for: Amount, deposited: Amount) -> Result<bool, OutOfRan
     Ok(deposited >= paid_for.mul_ceil(Ratio::bps(TAKES_PLACE_BPS))?)
 }
 
+/// A deposit that takes the slot of an order and is smaller than this share of what was paid for leaves it short.
+const WHOLE_BPS: u16 = 9_900;
+
+/// True if an order that was paid out for so much still misses a part after so much was deposited for it.
+pub fn is_short(paid_for: Amount, deposited: Amount) -> Result<bool, OutOfRange> {
+    Ok(deposited < paid_for.mul_ceil(Ratio::bps(WHOLE_BPS))?)
+}
+
 #[cfg(test)]
 mod tests {
     use alloy_primitives::U256;
@@ -86,5 +94,13 @@ mod tests {
         }
         // Rounded against the smaller one.
         assert_eq!(takes_place(of(11), of(9)), Ok(false));
+    }
+
+    #[test]
+    fn an_order_misses_nothing_to_a_hundredth() {
+        let of = |units: u64| Amount::new(U256::from(units));
+        for (deposited, short) in [(1_000, false), (990, false), (989, true), (900, true), (0, true), (5_000, false)] {
+            assert_eq!(is_short(of(1_000), of(deposited)), Ok(short), "{deposited}");
+        }
     }
 }

@@ -47,10 +47,17 @@ pub fn sweep(order_id: OrderId, depositor: Address, currency: Address, id: B256)
     with_id(call.abi_encode(), id)
 }
 
-/// The same for an open deposit address, whose order is named here.
-pub fn sweep_open(route: RouteKey, order_id: OrderId, depositor: Address, currency: Address, id: B256) -> Bytes {
-    let (route_key, tokens) = (route.0, vec![currency]);
-    let call = DepositAddressFactory::sweepOpenCall { routeKey: route_key, orderId: order_id.0, depositor, tokens };
+/// The same for exactly so much at an open deposit address, whose order is named here.
+pub fn sweep_open(
+    route: RouteKey,
+    order_id: OrderId,
+    depositor: Address,
+    (currency, amount): (Address, U256),
+    id: B256,
+) -> Bytes {
+    let (route_key, order_id, token) = (route.0, order_id.0, currency);
+    let call =
+        DepositAddressFactory::sweepOpenCall { routeKey: route_key, orderId: order_id, depositor, token, amount };
     with_id(call.abi_encode(), id)
 }
 

@@ -206,7 +206,7 @@ sol! {
         function computeDepositAddress(bytes32 orderId, address depositor) external view returns (address);
         function computeOpenDepositAddress(bytes32 routeKey) external view returns (address);
         function sweep(bytes32 orderId, address depositor, address[] tokens) external;
-        function sweepOpen(bytes32 routeKey, bytes32 orderId, address depositor, address[] tokens) external;
+        function sweepOpen(bytes32 routeKey, bytes32 orderId, address depositor, address token, uint256 amount) external;
         function setOperator(address operator, bool allowed) external;
         function operators(address account) external view returns (bool);
         function DEPOSITORY() external view returns (address);

@@ -170,6 +170,32 @@ pub fn unswept(tx: &mut Tx<'_>, sweep: B256) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Keeps what a sweep for a part of an open address has left there as one transfer: the tied ones are swept. Its sender is
+/// known where all of them had one.
+pub fn keep_rest(tx: &mut Tx<'_>, sweep: B256, rest: Amount, now: Timestamp) -> Result<(), StoreError> {
+    let sql = concat!(
+        "select ",
+        columns!(),
+        " where sweep_id = $1 order by length(amount) desc, amount desc, arrival_id limit $2"
+    );
+    let rows = tx.rows(sql, &[sweep.into(), Value::Int(MAX_BEHIND)])?;
+    let tied: Vec<Arrival> = rows.iter().map(from_row).collect::<Result<_, _>>()?;
+    let Some(largest) = tied.first() else { return Ok(()) };
+    let all_known = rows.len() < usize::try_from(MAX_BEHIND).unwrap_or(usize::MAX);
+    let is_theirs = |arrival: &Arrival| arrival.direct && arrival.sender == largest.sender;
+    let sender = largest.sender.filter(|_| all_known && tied.iter().all(is_theirs));
+    let left = Arrival {
+        amount: rest,
+        tx: None,
+        log_index: NATIVE,
+        sender,
+        direct: sender.is_some(),
+        created_at: now,
+        ..largest.clone()
+    };
+    put(tx, &left).map(drop)
+}
+
 /// Notes that an address is empty: what had arrived has left it without a sweep of ours, or was never there.
 pub fn left(tx: &mut Tx<'_>, chain: ChainId, place: Place) -> Result<(), StoreError> {
     tx.execute(
@@ -207,8 +233,7 @@ const MAX_BEHIND: i64 = 512;
 /// The senders behind a deposit that came through a deposit address, and whether all of its money is explained by
 /// transfers that are known. None for a deposit that did not come through one.
 ///
-/// A stranger's sweep of a strict address takes whatever is there, and a sweep of ours also takes what came after it was
-/// decided: such transfers are tied to no sweep.
+/// A sweep of a strict address takes whatever is there, a stranger's too: such transfers are tied to no sweep.
 pub fn behind(tx: &mut Tx<'_>, deposit: &BehindDeposit) -> Result<Option<Behind>, StoreError> {
     let order: Value = deposit.order.into();
     let through = tx.row(

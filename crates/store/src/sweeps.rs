@@ -2,14 +2,18 @@
 
 use std::str::FromStr;
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
+use domain::loss;
 use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
-use crate::{Row, StoreError, Tx, Value};
+use crate::deposits::DepositId;
+use crate::losses::Loss;
+use crate::payments::Subject;
+use crate::{Row, StoreError, Tx, Value, fast_fills, losses, payments};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
@@ -113,12 +117,29 @@ pub fn brought(tx: &mut Tx<'_>, chain: ChainId, order: OrderId, sender: Address)
     Ok(row.is_some())
 }
 
+/// True for a sweep of an open address.
+pub fn is_of_open(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
+    let row = tx.row(
+        "select 1 from deposit_sweep s join deposit_address a on a.address = s.address and a.kind = 'open'
+         where s.sweep_id = $1",
+        &[id.into()],
+    )?;
+    Ok(row.is_some())
+}
+
 /// Transfers of one sweep that are added up, the largest first: the rest of them is dust.
 const MAX_TIED: i64 = 512;
 
-/// True if a sweep that succeeded has brought less than the transfers that are tied to it: some of their money was not there
-/// yet when a reorg had moved both, or somebody else had swept it.
-pub fn fell_short(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
+/// The difference between a sweep that succeeded and the transfers that are tied to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    pub brought: Amount,
+    pub rest: Amount,
+}
+
+/// The shortage of a sweep that succeeded and has brought less than its transfers: it was for a part of them, some of their
+/// money was not there yet when a reorg had moved both, or somebody else had swept it.
+pub fn fell_short(tx: &mut Tx<'_>, id: B256) -> Result<Option<Shortage>, StoreError> {
     let brought = tx.rows(
         "select d.amount from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
          join deposit d on d.chain_id = p.chain_id and d.tx_hash = p.tx_hash and d.currency = s.currency
@@ -129,27 +150,33 @@ pub fn fell_short(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
         "select amount from deposit_arrival where sweep_id = $1 order by length(amount) desc, amount desc limit $2",
         &[id.into(), Value::Int(MAX_TIED)],
     )?;
-    Ok(sum(&tied)? > sum(&brought)?)
+    let (tied, brought) = (sum(&tied)?, sum(&brought)?);
+    let rest = tied.saturating_sub(brought);
+    Ok((!rest.is_zero()).then_some(Shortage { brought, rest }))
 }
 
+/// Anybody can make a token of which there is more than a sum holds: then it is the most there is.
 fn sum(rows: &[Row]) -> Result<Amount, StoreError> {
-    let add = |sum: Amount, row: &Row| sum.checked_add(row.amount(0)?).map_err(|_| StoreError::OutOfRange("a sum"));
+    let most = Amount::new(U256::MAX);
+    let add = |sum: Amount, row: &Row| Ok(sum.checked_add(row.amount(0)?).unwrap_or(most));
     rows.iter().try_fold(Amount::ZERO, add)
 }
 
-/// An order that an earlier sweep of a balance was for, that was paid out, and whose deposit is missing since.
+/// An order that an earlier sweep of a balance was for, that was paid out, and that misses its deposit or a part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Missing {
     pub order: OrderId,
     pub request: RequestId,
-    /// The amount that it was paid out for, less what sweeps have brought for it since.
+    /// Its shortfall.
     pub amount: Amount,
+    /// Only a deposit that takes the order's place counts: its integrator stands for the deposit of a fast fill.
+    pub in_one: bool,
 }
 
 /// Orders looked at for one balance, and deposits of one order.
 const MAX_MISSING: i64 = 16;
 
-/// The orders of a balance whose deposits are missing, the largest first.
+/// The orders of a balance that miss a deposit or a part of it, the largest shortfall first.
 pub fn missing(
     tx: &mut Tx<'_>,
     chain: ChainId,
@@ -157,59 +184,68 @@ pub fn missing(
     currency: Address,
 ) -> Result<Vec<Missing>, StoreError> {
     let rows = tx.rows(
-        "select order_id, request_id, amount from loss where state <> 'recovered' and order_id in (
+        "select order_id, request_id from loss where order_id in (
          select order_id from deposit_sweep where chain_id = $1 and address = $2 and currency = $3 and reason is null)
-         order by since limit $4",
+         order by case when state = 'recovered' then 1 else 0 end, since limit $4",
         &[chain.0.try_into()?, address.into(), currency.into(), Value::Int(MAX_MISSING)],
     )?;
     let mut missing = Vec::with_capacity(rows.len());
     for row in &rows {
-        let (order, request, amount) = (row.order_id(0)?, row.request_id(1)?, row.amount(2)?);
-        let amount = less_brought(tx, order, amount)?;
+        let (order, request) = (row.order_id(0)?, row.request_id(1)?);
+        let amount = shortfall(tx, order, None)?;
         if !amount.is_zero() {
-            missing.push(Missing { order, request, amount });
+            missing.push(Missing { order, request, amount, in_one: fast_fills::of_order(tx, order)?.is_some() });
         }
     }
     missing.sort_by_key(|it| std::cmp::Reverse(it.amount));
     Ok(missing)
 }
 
-/// The same for the other orders of the addresses that an order was swept at.
-pub fn missing_beside(
-    tx: &mut Tx<'_>,
-    chain: ChainId,
-    order: OrderId,
-    currency: Address,
-) -> Result<Vec<Missing>, StoreError> {
-    let rows = tx.rows(
-        "select distinct address from deposit_sweep where order_id = $1 and chain_id = $2 and currency = $3 limit $4",
-        &[order.into(), chain.0.try_into()?, currency.into(), Value::Int(MAX_MISSING)],
-    )?;
-    let mut beside = Vec::new();
-    for row in &rows {
-        let of_address = missing(tx, chain, row.address(0)?, currency)?;
-        beside.extend(of_address.into_iter().filter(|it| it.order != order));
+/// The part of a paid-out order's lost deposit that has not come back. With a deposit given, neither that one nor later ones
+/// count as having come back, unless one has the order's slot.
+pub fn shortfall(tx: &mut Tx<'_>, order: OrderId, before: Option<DepositId>) -> Result<Amount, StoreError> {
+    let Some(known) = losses::find(tx, order)? else { return Ok(Amount::ZERO) };
+    let (lost, back) = (known.loss.amount, come_back(tx, &known.loss, before)?);
+    if known.state == loss::State::Recovered {
+        let is_short = loss::is_short(lost, back).map_err(|_| StoreError::OutOfRange("a share of a loss"))?;
+        // A fill after one that failed was decided for the deposit that has the slot, and the integrator of a fast fill has
+        // paid for what that is short of.
+        let is_whole = payments::voids(tx, &Subject::Fill(order))? > 0 || fast_fills::of_order(tx, order)?.is_some();
+        if !is_short || is_whole {
+            return Ok(Amount::ZERO);
+        }
     }
-    Ok(beside)
+    Ok(lost.saturating_sub(back))
 }
 
-/// The part of a lost amount that sweeps of ours have brought for its order, and that is kept in the depository.
-pub fn kept(tx: &mut Tx<'_>, order: OrderId, amount: Amount) -> Result<Amount, StoreError> {
-    Ok(amount.saturating_sub(less_brought(tx, order, amount)?))
+/// The part of a loss that has come back and is kept in the depository.
+pub fn kept(tx: &mut Tx<'_>, loss: &Loss) -> Result<Amount, StoreError> {
+    Ok(loss.amount.min(come_back(tx, loss, None)?))
 }
 
-/// An amount less the deposits that sweeps of ours have brought for an order, whether they pay for it or not.
-fn less_brought(tx: &mut Tx<'_>, order: OrderId, mut amount: Amount) -> Result<Amount, StoreError> {
+/// The deposits that have come back for an order: the one in its slot, those that sweeps of ours have brought, and those
+/// out of its strict address, whoever swept it. Of native currency nobody can tell that: there it is every deposit under
+/// the order of a strict address.
+fn come_back(tx: &mut Tx<'_>, loss: &Loss, before: Option<DepositId>) -> Result<Amount, StoreError> {
     let rows = tx.rows(
-        "select d.amount from deposit d where d.order_id = $1 and d.state <> 'gone' and d.sender in (
+        "select d.amount from deposit d where d.order_id = $1 and d.state <> 'gone' and d.chain_id = $2
+         and d.currency = $3 and (
+         d.deposit_id in (select u.deposit_id from deposit_use u where u.order_id = $1) or (d.deposit_id < $4 and (
+         exists (select 1 from deposit_address a where a.order_id = $1 and a.kind = 'strict'
+         and (a.address = d.payer or $5 = 1)) or d.sender in (
          select p.wallet from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
-         where s.order_id = $1 and s.state <> 'void') order by d.deposit_id limit $2",
-        &[order.into(), Value::Int(MAX_MISSING)],
+         where s.order_id = $1 and s.state <> 'void'))))
+         order by length(d.amount) desc, d.amount desc limit $6",
+        &[
+            loss.order.into(),
+            loss.chain.0.try_into()?,
+            loss.currency.into(),
+            before.map_or(i64::MAX, |id| id.0).into(),
+            Value::Int(loss.currency.is_zero().into()),
+            Value::Int(MAX_MISSING),
+        ],
     )?;
-    for row in &rows {
-        amount = amount.saturating_sub(row.amount(0)?);
-    }
-    Ok(amount)
+    sum(&rows)
 }
 
 /// The request under which a deposit goes back that was swept for nothing else, and the reason.

@@ -27,7 +27,7 @@ impl Audit<'_, '_> {
                 State::Recovered => continue,
             };
             // The loss is booked in full: what has come back in parts is no deposit of any order.
-            let kept = match sweeps::kept(self.tx, loss.order, loss.amount)? {
+            let kept = match sweeps::kept(self.tx, loss)? {
                 kept if kept.is_zero() => String::new(),
                 kept => format!("; {kept} of it has come back and is kept in the depository"),
             };

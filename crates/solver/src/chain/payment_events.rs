@@ -165,6 +165,20 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, handle: &ChainHandle, wallet: Address,
     Ok(())
 }
 
+/// Looks at what a final sweep has left at its address.
+fn sweep_stands(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<(), SolverError> {
+    match sweeps::fell_short(tx, id)? {
+        None => Ok(()),
+        // It was for a part of what was there.
+        Some(short) if !short.brought.is_zero() && sweeps::is_of_open(tx, id)? => {
+            Ok(arrivals::keep_rest(tx, id, short.rest, context.now)?)
+        }
+        // A reorg may have put it before a transfer that it was to take. Which one that is, the balance tells: all of them
+        // wait again, and have left where it is zero. Only money that is there is ever swept.
+        Some(_) => Ok(arrivals::unswept(tx, id)?),
+    }
+}
+
 /// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free. In a block
 /// that is not ours it proves nothing.
 pub(crate) fn finalise(
@@ -188,15 +202,7 @@ pub(crate) fn finalise(
                 excess::give_back(tx, stored.payment.order(), context)
             }
             Purpose::Claim => claims::ended(tx, stored, state, context),
-            Purpose::Sweep => {
-                // A reorg may have put it before a transfer that it was to take. Which one that is, the balance tells: all
-                // of them wait again, and have left where it is zero. Only money that is there is ever swept.
-                let id = stored.payment.subject.key();
-                if sweeps::fell_short(tx, id)? {
-                    arrivals::unswept(tx, id)?;
-                }
-                Ok(Vec::new())
-            }
+            Purpose::Sweep => sweep_stands(tx, stored.payment.subject.key(), context).map(|()| Vec::new()),
             Purpose::Refund
             | Purpose::Return
             | Purpose::Excess

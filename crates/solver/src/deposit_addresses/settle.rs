@@ -8,25 +8,26 @@ use domain::account::Account;
 use domain::alarm::Alarm;
 use domain::arrival::{Arrived, Plan, plan, since, unquotable};
 use domain::deposit::too_late;
+use domain::deposit_address::{Factory, Kind};
 use domain::fail::FailReason;
-use domain::ids::OrderId;
-use domain::money::Amount;
+use domain::ids::{ChainId, OrderId};
+use domain::loss::takes_place;
+use domain::money::{Amount, OutOfRange};
 use domain::quote::{Ask, CurrencyKey, Quote, RefundTarget, Trade};
 use domain::request::State;
 use domain::time::Timestamp;
 use evm::At;
-use market::Snapshot;
 use store::arrivals::{self, Arrival, Place};
 use store::blocks::Cursor;
 use store::deposit_addresses::{self, DepositAddress};
 use store::requests::Request;
 use store::sweeps::Missing;
-use store::{Tx, deposits, losses, requests, settlements, sweeps};
+use store::{Tx, deposits, fast_fills, losses, requests, settlements, sweeps};
 use tracing::{debug, error};
 
 use crate::deposit_addresses::balances::note_balance;
 use crate::deposit_addresses::senders::{blocked_sender, depositor};
-use crate::deposit_addresses::sweep::{self, Purpose};
+use crate::deposit_addresses::sweep::{self, Decided, Purpose};
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
 use crate::payments::{gas, max_voids};
@@ -39,9 +40,6 @@ const PLACES_PER_ROUND: u16 = 16;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// The same for one that a person has to look at.
 const STUCK_RETRY_AFTER: Duration = Duration::from_secs(3_600);
-/// Age of a balance from which its sweep does not wait for transfers that are still being searched for: whoever pays a
-/// little with every block must not hold it up.
-const SEARCH_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The block at which a transfer has its confirmations, by the worth that its quote gives it.
 pub(super) fn ripe_at(handle: &ChainHandle, quote: &Quote, currency: Address, amount: Amount, block: u64) -> u64 {
@@ -63,9 +61,8 @@ pub(super) async fn settle(
     let read = move |tx: &mut Tx<'_>| arrivals::ripe(tx, chain, at.number, now, PLACES_PER_ROUND);
     let mut trouble = Ok(());
     for place in solver.store.read(read).await? {
-        let Some(facts) = facts(solver, handle, place).await? else { continue };
         // Anybody can have the nodes disagree about one address: the others have their turn.
-        if let Err(error) = settle_one(solver, handle, quoter, at, place, facts).await {
+        if let Err(error) = settle_one(solver, handle, quoter, at, place).await {
             postpone(solver, handle, place, RETRY_AFTER).await?;
             trouble = trouble.and(Err(error));
         }
@@ -85,10 +82,9 @@ struct PlaceFacts {
     voids: u64,
 }
 
-/// None while a sweep of the balance is under way, or where the address is not known.
-async fn facts(solver: &Solver, handle: &ChainHandle, place: Place) -> Result<Option<PlaceFacts>, SolverError> {
-    let chain = handle.id();
-    let read = move |tx: &mut Tx<'_>| {
+impl PlaceFacts {
+    /// None while a sweep of the balance is under way, or where the address is not known.
+    fn read(tx: &mut Tx<'_>, chain: ChainId, place: Place) -> Result<Option<Self>, SolverError> {
         if sweeps::is_live(tx, chain, place.address, place.currency)? {
             return Ok(None);
         }
@@ -98,15 +94,31 @@ async fn facts(solver: &Solver, handle: &ChainHandle, place: Place) -> Result<Op
         let order_paid = request.state != State::Waiting || has_deposit;
         let filled = settlements::outcome(tx, given.order)? == Some(store::payments::Purpose::Fill);
         let awaited = match filled && !has_deposit {
-            true => Some(losses::find(tx, given.order)?.map_or(request.quote.figures.deposit, |it| it.loss.amount)),
+            true => awaited(tx, &given, &request)?,
             false => None,
         };
         let waiting = arrivals::waiting_at(tx, chain, place.address, place.currency)?;
         let voids = sweeps::voids(tx, chain, place.address, place.currency)?;
         let missing = sweeps::missing(tx, chain, place.address, place.currency)?;
-        Ok::<_, SolverError>(Some(PlaceFacts { given, request, order_paid, awaited, missing, waiting, voids }))
-    };
-    solver.store.read(read).await
+        Ok(Some(Self { given, request, order_paid, awaited, missing, waiting, voids }))
+    }
+
+    /// True if a decision by these facts is one by newer ones too. Transfers that came since are decided about by
+    /// themselves.
+    fn still_hold(&self, now: &Self) -> bool {
+        let decisive = |facts: &Self| (facts.order_paid, facts.awaited, facts.voids);
+        decisive(self) == decisive(now) && self.missing == now.missing
+    }
+}
+
+/// The deposit that an order which was filled without it awaits.
+fn awaited(tx: &mut Tx<'_>, given: &DepositAddress, request: &Request) -> Result<Option<Amount>, SolverError> {
+    let Some(known) = losses::find(tx, given.order)? else { return Ok(Some(request.quote.figures.deposit)) };
+    // A fast fill, and an order of a strict address, await all of it: parts pay for neither.
+    if given.kind == Kind::Strict || fast_fills::of_order(tx, given.order)?.is_some() {
+        return Ok(Some(known.loss.amount));
+    }
+    Ok(Some(sweeps::shortfall(tx, given.order, None)?).filter(|short| !short.is_zero()))
 }
 
 async fn settle_one(
@@ -115,20 +127,29 @@ async fn settle_one(
     quoter: &Quoter,
     at: Cursor,
     place: Place,
-    facts: PlaceFacts,
 ) -> Result<(), SolverError> {
     let chain = handle.id();
-    // The newest balance: a sweep that the walk has seen mined must not be counted again.
-    let Some(balance) = balance_at(handle, place, At::Latest).await? else {
+    let read = move |tx: &mut Tx<'_>| PlaceFacts::read(tx, chain, place);
+    let Some(facts) = solver.store.read(read).await? else { return Ok(()) };
+    // The newest balance, because a sweep that the walk has seen mined must not be counted again; and no more than there was
+    // in the block that we have searched, because nobody knows yet whose the rest is.
+    let (newest, searched) =
+        tokio::try_join!(balance_at(handle, place, At::Latest), balance_at(handle, place, At::Hash(at.hash)))?;
+    let (Some(newest), Some(searched)) = (newest, searched) else {
         return postpone(solver, handle, place, RETRY_AFTER).await;
     };
-    if balance.is_zero() {
-        // A node that lags shows nothing as well: the block that we have searched has to say the same.
-        if balance_at(handle, place, At::Hash(at.hash)).await? != Some(U256::ZERO) {
-            return postpone(solver, handle, place, RETRY_AFTER).await;
-        }
+    let balance = newest.min(searched);
+    if newest.is_zero() && searched.is_zero() {
         // Somebody else swept it, or a reorg took it away.
         return solver.store.write(move |tx: &mut Tx<'_>| Ok(arrivals::left(tx, chain, place)?)).await;
+    }
+    if balance.is_zero() {
+        return postpone(solver, handle, place, RETRY_AFTER).await;
+    }
+    let derived = handle.chain.deposit_address_factory.map(|it| Factory::new(it).address_of(facts.given.derivation));
+    if derived != Some(place.address) {
+        return stop(solver, handle, place, "the configured factory is not the one that it comes from".to_owned())
+            .await;
     }
     let blocked = blocked_sender(&facts.waiting, &solver.screening.load());
     if let Some(who) = blocked {
@@ -144,36 +165,26 @@ async fn settle_one(
     }
     let arrived = arrived(solver, handle, place, &facts, balance, waited.unwrap_or_default());
     let grace = solver.terms.deposit_addresses.grace;
-    let purpose = match plan(&arrived, grace)? {
-        Plan::Wait => None,
-        Plan::Sweep => Some(Purpose::Order(arrived.balance)),
-        Plan::Requote => {
-            let leaves = |missing: &Missing| leaves_a_rest(solver, handle, place, &facts, missing, arrived.balance);
-            match unpriced(&facts.missing, arrived.worth_returning, leaves) {
-                Unpriced::PricedAnew => requote(quoter, handle, place, &facts, &arrived, grace).await,
-                Unpriced::Waits => None,
-                Unpriced::For(&Missing { order, request, .. }) => Some(Purpose::Again { order, request }),
-                Unpriced::Stops(missing) => {
-                    let why = "and nobody is known to send the rest back to; a person has to look at it";
-                    let order = missing.order;
-                    let why = format!("more than the missing deposit of the order {order} has come to it, {why}");
-                    return stop(solver, handle, place, why).await;
-                }
-            }
-        }
-    };
-    let Some(purpose) = purpose else {
+    let Some((purpose, amount)) = decide(solver, handle, quoter, place, &facts, &arrived).await? else {
         // The longer it has been there, the less often it is looked at: anybody can leave dust at many addresses.
         let soonest = RETRY_AFTER.min(grace).max(Duration::from_secs(1));
         return postpone(solver, handle, place, (arrived.age / 4).clamp(soonest, STUCK_RETRY_AFTER)).await;
     };
-    let depositor = depositor(&facts.request.quote, &facts.waiting, balance);
+    let depositor = depositor(&facts.request.quote, &facts.waiting, balance).unwrap_or_default();
+    let decided = Decided { place, amount, purpose, depositor };
     let (depositing, context) = (handle.clone(), solver.context());
     let until = context.now.plus(solver.terms.deposit_addresses.watch);
-    let given = facts.given;
     let unit = move |tx: &mut Tx<'_>| {
-        deposit_addresses::watch_until(tx, given.address, until)?;
-        sweep::sweep(tx, &depositing, &given, place, &purpose, depositor.unwrap_or_default(), &context)
+        // Nodes were asked since the facts were read.
+        if PlaceFacts::read(tx, chain, place)?.is_none_or(|now| !facts.still_hold(&now)) {
+            return Ok(None);
+        }
+        deposit_addresses::watch_until(tx, facts.given.address, until)?;
+        if decided.amount.units() < balance {
+            // The rest is known by transfers afterwards, whatever is known of it now.
+            note_balance(tx, &depositing, at, &facts.given, place.currency, balance, &context)?;
+        }
+        sweep::sweep(tx, &depositing, &facts.given, &decided, &context)
     };
     match solver.store.write(unit).await? {
         Some(paid) => {
@@ -185,44 +196,59 @@ async fn settle_one(
     }
 }
 
-/// The fate of a balance that is not as quoted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Unpriced<'a> {
-    PricedAnew,
-    Waits,
-    /// It is swept for an order that was paid out and has lost its deposit.
-    For(&'a Missing),
-    /// It is more than such an order has lost, and a person decides about the rest.
-    Stops(&'a Missing),
-}
-
-/// Orders with a missing deposit come first. However little has come, its recipient has been paid for it before a reorg took
-/// the deposit away: priced anew, it would be paid out twice.
-fn unpriced(missing: &[Missing], worth_returning: bool, leaves_a_rest: impl FnOnce(&Missing) -> bool) -> Unpriced<'_> {
-    match missing.first() {
-        None => Unpriced::PricedAnew,
-        Some(_) if !worth_returning => Unpriced::Waits,
-        Some(missing) if leaves_a_rest(missing) => Unpriced::Stops(missing),
-        Some(missing) => Unpriced::For(missing),
-    }
-}
-
-/// True if a balance is more than the missing deposit of an order by something worth returning, and nobody is known to
-/// return it to.
-fn leaves_a_rest(
+/// The purpose of a sweep, and how much of the balance it is for. None while the balance waits.
+async fn decide(
     solver: &Solver,
     handle: &ChainHandle,
+    quoter: &Quoter,
     place: Place,
     facts: &PlaceFacts,
-    missing: &Missing,
+    arrived: &Arrived,
+) -> Result<Option<(Purpose, Amount)>, SolverError> {
+    let (balance, grace) = (arrived.balance, solver.terms.deposit_addresses.grace);
+    let plan = plan(arrived, grace)?;
+    match (plan, facts.given.kind) {
+        (Plan::Wait, _) => return Ok(None),
+        (Plan::Sweep, Kind::Strict) => return Ok(Some((Purpose::Order, balance))),
+        (Plan::Sweep | Plan::Requote, _) => {}
+    }
+    let worth = |amount| is_worth_returning(solver, handle, place.currency, amount);
+    Ok(match share(&facts.missing, balance, worth)? {
+        Share::Waits => None,
+        Share::For(&Missing { order, request, .. }, amount) => Some((Purpose::Again { order, request }, amount)),
+        Share::Free if plan == Plan::Sweep => {
+            Some((Purpose::Order, arrived.awaited.map_or(balance, |awaited| awaited.min(balance))))
+        }
+        Share::Free => requote(quoter, handle, place, facts, arrived, grace).await.map(|purpose| (purpose, balance)),
+    })
+}
+
+/// Whom a balance of an open address is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share<'a> {
+    /// Nobody was paid out for it.
+    Free,
+    Waits,
+    /// So much of it is for an order that was paid out and has lost its deposit.
+    For(&'a Missing, Amount),
+}
+
+/// Orders with a missing deposit come first, each with no more than it misses. However little has come, its recipient has
+/// been paid for it before a reorg took the deposit away: priced anew, it would be paid out twice. `worth` says whether an
+/// amount is worth its gas, if that is known: an order that misses less misses nothing.
+fn share(
+    missing: &[Missing],
     balance: Amount,
-) -> bool {
-    let rest = balance.saturating_sub(missing.amount);
-    let has_worth = || {
-        let snapshot = solver.market.latest(handle.id());
-        snapshot.is_some_and(|snapshot| is_worth_returning(handle, &snapshot, place.currency, rest))
-    };
-    !rest.is_zero() && !can_go_back(facts, balance) && has_worth()
+    worth: impl Fn(Amount) -> Option<bool>,
+) -> Result<Share<'_>, OutOfRange> {
+    for missing in missing {
+        if worth(missing.amount) == Some(false) || (missing.in_one && !takes_place(missing.amount, balance)?) {
+            continue;
+        }
+        let amount = balance.min(missing.amount);
+        return Ok(if worth(amount) == Some(true) { Share::For(missing, amount) } else { Share::Waits });
+    }
+    Ok(Share::Free)
 }
 
 /// True if somebody is named or known whom the balance goes back to.
@@ -245,9 +271,8 @@ fn waited(facts: &PlaceFacts, balance: U256, now: Timestamp) -> Result<Option<Du
     Ok(since.map(|since| Duration::from_millis(age(since))))
 }
 
-/// True if everything is known of a balance that can be. What came since the last search has a sender too, who is known in
-/// a moment. Where no transfer tells of most of a balance, it is kept from now on as one that only the balance tells of: its
-/// time begins then, and not with dust that came before.
+/// True if most of a balance is known by transfers. Otherwise it is kept from now on as one that only the balance tells of:
+/// its time begins then, and not with dust that came before.
 async fn is_known(
     solver: &Solver,
     handle: &Arc<ChainHandle>,
@@ -257,13 +282,6 @@ async fn is_known(
     balance: U256,
     waited: Option<Duration>,
 ) -> Result<bool, SolverError> {
-    let known = facts.waiting.iter().fold(U256::ZERO, |sum, arrival| sum.saturating_add(arrival.amount.units()));
-    if known >= balance || waited.is_some_and(|waited| waited >= SEARCH_TIMEOUT) {
-        return Ok(true);
-    }
-    if balance_at(handle, place, At::Hash(at.hash)).await?.is_some_and(|there| there < balance) {
-        return Ok(false);
-    }
     if waited.is_some() {
         return Ok(true);
     }
@@ -298,6 +316,7 @@ fn arrived(
     let chain_time = snapshot.as_ref().and_then(|snapshot| i64::try_from(snapshot.time).ok());
     let now = chain_time.map_or_else(|| solver.now(), Timestamp::from_secs);
     let balance = Amount::new(balance);
+    let worth_returning = is_worth_returning(solver, handle, place.currency, balance).unwrap_or(false);
     Arrived {
         kind: given.kind,
         as_quoted: (given.chain, given.currency) == (handle.id(), place.currency),
@@ -307,24 +326,20 @@ fn arrived(
         awaited: facts.awaited,
         late: too_late(quote, now).is_some(),
         age,
-        worth_returning: snapshot
-            .is_some_and(|snapshot| is_worth_returning(handle, &snapshot, place.currency, balance)),
+        worth_returning,
     }
 }
 
-/// True if a balance is worth more than the gas of its sweep and of a transfer back. Without prices nobody can say.
-fn is_worth_returning(handle: &ChainHandle, snapshot: &Snapshot, currency: Address, balance: Amount) -> bool {
-    let native = currency.is_zero();
+/// True if a balance is worth more than the gas of its sweep and of a transfer back. None without prices.
+fn is_worth_returning(solver: &Solver, handle: &ChainHandle, currency: Address, balance: Amount) -> Option<bool> {
+    let (snapshot, native) = (solver.market.latest(handle.id())?, currency.is_zero());
     // The dearest transfer that a return may be: that it is refused for its gas afterwards would cost us the sweep.
     let back = snapshot.cost(gas::generous_limit(handle.chain.fill_gas, native));
-    let worth = || {
-        let cost = gas::sweep_cost(snapshot, native).checked_add(back).ok()?;
-        let token = handle.chain.token(currency)?;
-        let worth = snapshot.price(currency).ok()?.usd_floor(balance, token.decimals).ok()?;
-        let cost = snapshot.price(Address::ZERO).ok()?.usd_ceil(cost, handle.chain.native.decimals).ok()?;
-        Some(worth > cost)
-    };
-    worth().unwrap_or(false)
+    let cost = gas::sweep_cost(&snapshot, native).checked_add(back).ok()?;
+    let token = handle.chain.token(currency)?;
+    let worth = snapshot.price(currency).ok()?.usd_floor(balance, token.decimals).ok()?;
+    let cost = snapshot.price(Address::ZERO).ok()?.usd_ceil(cost, handle.chain.native.decimals).ok()?;
+    Some(worth > cost)
 }
 
 /// Prices what has arrived. Where that cannot be done, it goes back to whoever is named or known; none while it waits.
@@ -371,19 +386,31 @@ mod tests {
 
     #[test]
     fn money_that_an_order_was_paid_out_for_is_not_priced_again() {
-        let amount = Amount::new(U256::from(1_000));
-        let lost = |n| Missing { order: OrderId(B256::repeat_byte(n)), request: RequestId(B256::ZERO), amount };
-        let missing = [lost(1), lost(2)];
-        let first = &missing[0];
+        let of = |units: u64| Amount::new(U256::from(units));
+        let lost = |n, units, in_one| Missing {
+            order: OrderId(B256::repeat_byte(n)),
+            request: RequestId(B256::ZERO),
+            amount: of(units),
+            in_one,
+        };
+        let missing = [lost(1, 1_000, false), lost(2, 500, false), lost(3, 9, false)];
+        let (first, last) = (&missing[0], &missing[2..]);
+        let fast = [lost(4, 1_000, true)];
+        let worth = |amount: Amount| Some(amount >= of(10));
         let cases = [
-            ("nothing is missing", &missing[..0], true, false, Unpriced::PricedAnew),
-            ("nothing is missing, and it is dust", &missing[..0], false, true, Unpriced::PricedAnew),
-            ("the first order comes first", &missing[..], true, false, Unpriced::For(first)),
-            ("dust stays where it is", &missing[..], false, false, Unpriced::Waits),
-            ("nobody is known for the rest", &missing[..], true, true, Unpriced::Stops(first)),
+            ("nothing is missing", &missing[..0], 1_000, Share::Free),
+            ("nothing is missing, and it is dust", &missing[..0], 9, Share::Free),
+            ("the first order comes first", &missing[..], 1_000, Share::For(first, of(1_000))),
+            ("a part of it", &missing[..], 10, Share::For(first, of(10))),
+            ("no more than is missing", &missing[..], 1_500, Share::For(first, of(1_000))),
+            ("dust stays where it is", &missing[..], 9, Share::Waits),
+            ("what misses less than gas misses nothing", last, 1_000, Share::Free),
+            ("a fast fill", &fast[..], 900, Share::For(&fast[0], of(900))),
+            ("a part of one pays for nothing", &fast[..], 899, Share::Free),
         ];
-        for (name, missing, worth, rest, expected) in cases {
-            assert_eq!(unpriced(missing, worth, |_| rest), expected, "{name}");
+        for (name, missing, balance, expected) in cases {
+            assert_eq!(share(missing, of(balance), worth), Ok(expected), "{name}");
         }
+        assert_eq!(share(last, of(1_000), |_| None), Ok(Share::Waits), "without prices nobody can say");
     }
 }

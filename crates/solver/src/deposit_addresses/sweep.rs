@@ -21,11 +21,23 @@ use crate::payments::call::PaymentCall;
 use crate::payments::gas;
 use crate::payments::lane::{self, Unassigned, first_offer};
 
+/// A decision about a balance.
+#[derive(Clone, Debug)]
+pub(crate) struct Decided {
+    pub place: Place,
+    /// Exactly so much leaves an open address, or nothing: whatever else is there, or comes, is decided about by itself. A
+    /// strict address has one order, and is emptied.
+    pub amount: Amount,
+    pub purpose: Purpose,
+    /// Whom the deposit names.
+    pub depositor: Address,
+}
+
 /// The purpose of a sweep.
 #[derive(Clone, Debug)]
 pub(crate) enum Purpose {
-    /// It is to pay for the order that the address was given out for, with the balance that was read.
-    Order(Amount),
+    /// It is to pay for the order that the address was given out for.
+    Order,
     /// It is to pay for an order of its own, whose request begins with it.
     Requoted { quote: QuoteRow, order: OrderId, supersedes: bool },
     /// It is to pay for an order that an earlier sweep was for, and that was paid out before a reorg took its deposit away.
@@ -39,12 +51,10 @@ pub(crate) fn sweep(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
     given: &DepositAddress,
-    place: Place,
-    purpose: &Purpose,
-    depositor: Address,
+    decided: &Decided,
     context: &PayContext,
 ) -> Result<Option<PaymentRow>, SolverError> {
-    let chain = handle.id();
+    let (chain, place, purpose) = (handle.id(), decided.place, &decided.purpose);
     // The request first, as everywhere.
     let Some(parent) = requests::lock(tx, given.request)? else { return Ok(None) };
     let (Some(factory), Some((_, Some(snapshot)))) = (handle.chain.deposit_address_factory, context.on(chain)) else {
@@ -56,7 +66,7 @@ pub(crate) fn sweep(
     }
     let id = id(chain, place, sweeps::count(tx, chain, place.address, place.currency)?);
     let (order, request, reason, expected) = match purpose {
-        Purpose::Order(balance) => (given.order, given.request, None, Some(*balance)),
+        Purpose::Order => (given.order, given.request, None, Some(decided.amount)),
         Purpose::Requoted { quote, order, .. } => (*order, RequestId(quote.request_id), None, None),
         Purpose::Again { order, request } => (*order, *request, None, None),
         Purpose::Back(reason) => (back_under(id), given.request, Some(*reason), None),
@@ -66,7 +76,7 @@ pub(crate) fn sweep(
         // No request is told of it: its deposit is what they are about.
         request: RequestId(B256::ZERO),
         recipient: handle.chain.depository,
-        call: call(factory, given, place, order, depositor, id),
+        call: call(factory, given, decided, order, id),
         fees,
     };
     let chosen = match lane::choose(tx, handle, snapshot, &payment)? {
@@ -91,6 +101,7 @@ pub(crate) fn sweep(
     if !sweeps::begin(tx, &sweep, context.now)? {
         return Err(SolverError::InvariantViolated("a balance is swept twice in one unit"));
     }
+    // All that is known there: what a smaller sweep leaves waits again once it is final.
     arrivals::swept(tx, chain, place, id)?;
     let figures = json!({ "chain": chain.0, "address": place.address, "order": order.to_string() });
     crate::lifecycle::note(tx, &parent, "swept", &figures, context)?;
@@ -110,24 +121,20 @@ fn back_under(sweep: B256) -> OrderId {
     OrderId(keccak256([b"back".as_slice(), sweep.as_slice()].concat()))
 }
 
-fn call(
-    factory: Address,
-    given: &DepositAddress,
-    place: Place,
-    order: OrderId,
-    depositor: Address,
-    id: B256,
-) -> PaymentCall {
+fn call(factory: Address, given: &DepositAddress, decided: &Decided, order: OrderId, id: B256) -> PaymentCall {
+    let currency = decided.place.currency;
     let data: Bytes = match given.derivation {
         // Order and depositor are fixed by the address.
-        Derivation::Strict { order, depositor } => calldata::sweep(order, depositor, place.currency, id),
-        Derivation::Open(route) => calldata::sweep_open(route, order, depositor, place.currency, id),
+        Derivation::Strict { order, depositor } => calldata::sweep(order, depositor, currency, id),
+        Derivation::Open(route) => {
+            calldata::sweep_open(route, order, decided.depositor, (currency, decided.amount.units()), id)
+        }
     };
     PaymentCall {
         target: factory,
         value: Amount::ZERO,
         data,
-        gas: gas::sweep_limit(place.currency.is_zero()),
+        gas: gas::sweep_limit(currency.is_zero()),
         currency: Address::ZERO,
         amount: Amount::ZERO,
         through_spend_limiter: false,

@@ -31,7 +31,7 @@ const BLOCKS_PER_ROUND: u64 = 32;
 const REWOUND_BLOCKS: u64 = 64;
 const KEPT_BLOCKS: i64 = 512;
 /// Transfers of one currency to one address kept of a block, the largest: more of them are an attack, and the balance is
-/// swept whole whatever is known of it.
+/// swept whatever is known of it.
 const MAX_TRANSFERS_PER_PLACE: usize = 32;
 /// Native transfers of a block whose receipts are read, one of every address before the second of any. Balances tell of
 /// the rest.

@@ -12,8 +12,7 @@ use store::deposits::Deposit;
 use store::dues::Due;
 use store::payments::{PaymentRow, Purpose, Subject};
 use store::requests::Request;
-use store::{Tx, deposits, fast_fills, losses, payments, requests, settlements, sweeps};
-use tracing::error;
+use store::{Tx, deposits, fast_fills, losses, payments, requests, settlements};
 
 use crate::context::PayContext;
 use crate::error::SolverError;
@@ -40,22 +39,6 @@ fn of(tx: &mut Tx<'_>, request: &Request, deposit: &Deposit) -> Result<Amount, S
     Ok(beyond.max(deposit.amount.saturating_sub(known.loss.amount)))
 }
 
-/// The part of an excess that our sweep brought, and that other orders of the same address were paid out for before a reorg
-/// took their deposits away: it stays in the depository.
-fn kept_for_others(tx: &mut Tx<'_>, order: OrderId, deposit: &Deposit) -> Result<Amount, SolverError> {
-    let mut kept = Amount::ZERO;
-    if !sweeps::brought(tx, deposit.chain, order, deposit.sender)? {
-        return Ok(kept);
-    }
-    for missing in sweeps::missing_beside(tx, deposit.chain, order, deposit.currency)? {
-        // Its integrator stands for the deposit of a fast fill.
-        if fast_fills::of_order(tx, missing.order)?.is_none() {
-            kept = kept.checked_add(missing.amount)?;
-        }
-    }
-    Ok(kept)
-}
-
 /// Pays back the excess of an order's deposit, if there is one and its time has come. Asking again is harmless.
 pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Result<Vec<PaymentRow>, SolverError> {
     let Some(request) = requests::lock_order(tx, order)? else { return Ok(Vec::new()) };
@@ -65,18 +48,9 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
         return Ok(Vec::new());
     }
     let deposit = &tied.deposit;
-    let beyond = of(tx, &request, deposit)?;
+    let amount = of(tx, &request, deposit)?;
     let filled = settlements::outcome(tx, order)? == Some(Purpose::Fill) && settlements::is_final(tx, order)?;
-    if beyond.is_zero() || !filled || tied.state != State::Final {
-        return Ok(Vec::new());
-    }
-    let kept = kept_for_others(tx, order, deposit)?.min(beyond);
-    if !kept.is_zero() {
-        error!(chain.id = %deposit.chain, tx = %deposit.tx, %order, %kept, "other paid orders of the address lost deposits: so much is kept, and a person sets it against the losses");
-        note(tx, &request, "excess-kept-for-losses", &json!({ "kept": kept.to_string() }), context)?;
-    }
-    let amount = beyond.saturating_sub(kept);
-    if amount.is_zero() {
+    if amount.is_zero() || !filled || tied.state != State::Final {
         return Ok(Vec::new());
     }
     let Some(recipient) = refund_recipient(tx, &request.quote, deposit, false, context)? else {

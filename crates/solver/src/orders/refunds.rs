@@ -1,6 +1,7 @@
 //! Returns: deposits that pay for no order go back to their depositor.
 
 use alloy::primitives::B256;
+use domain::deposit_address::Kind;
 use domain::fail::FailReason;
 use domain::ids::RequestId;
 use domain::loss;
@@ -8,14 +9,13 @@ use domain::subject::DepositKey;
 use store::deposits::{DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
 use store::payments::{Payment, PaymentRow, Subject};
-use store::{
-    Tx, deposit_addresses, depository_ledger, deposits, fast_fills, losses, payouts, requests, settlements, sweeps,
-};
+use store::{Tx, deposit_addresses, depository_ledger, deposits, losses, payouts, requests, settlements, sweeps};
 use tracing::error;
 
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
+use crate::holds::fast_fill;
 use crate::orders::children;
 use crate::orders::refund_recipient::has_sent;
 use crate::payments::{Outcome, Reason, pay};
@@ -102,20 +102,30 @@ pub fn return_to_depositor(
     }
 }
 
-/// True if a sweep of ours brought the deposit for an order that was paid out, and whose deposit a reorg took away: the
-/// sweep was mined again before some of the transfers that it was for. The recipient has been paid for this money, so it
-/// stays in the depository.
+/// True if a deposit came through an address for an order that was paid out, and that misses at least a part of what it was
+/// paid out for: a reorg took its deposit away, and the sweep was mined again before some of the transfers that it was for.
+/// The recipient has been paid for this money, so it stays in the depository, whoever swept it.
 fn owed(tx: &mut Tx<'_>, stored: &DepositRow) -> Result<bool, SolverError> {
     let deposit = &stored.deposit;
     let Some(order) = deposit.order_id else { return Ok(false) };
-    let missing = losses::find(tx, order)?.is_some_and(|known| known.state != loss::State::Recovered)
-        // Its integrator stands for the deposit of a fast fill.
-        && fast_fills::of_order(tx, order)?.is_none();
-    if !missing || sweeps::returned(tx, order)?.is_some() || !sweeps::brought(tx, deposit.chain, order, deposit.sender)?
-    {
+    let Some(known) = losses::find(tx, order)? else { return Ok(false) };
+    let is_alike = (known.loss.chain, known.loss.currency) == (deposit.chain, deposit.currency);
+    if !is_alike || sweeps::returned(tx, order)?.is_some() || fast_fill::is_stood_for(tx, order)? {
         return Ok(false);
     }
-    error!(chain.id = %deposit.chain, tx = %deposit.tx, %order, amount = %deposit.amount, "a part of the deposit that a paid order lost has come back: it is kept, and a person sets it against the loss");
+    let strict = deposit_addresses::of_request(tx, known.loss.request)?;
+    let is_ours = match strict.filter(|given| given.kind == Kind::Strict && given.order == order) {
+        // Native currency does not tell whose it was. What is beyond the order has gone back from the deposit in its slot.
+        Some(given) => {
+            known.state != loss::State::Recovered && (given.address == deposit.payer || deposit.currency.is_zero())
+        }
+        None => sweeps::brought(tx, deposit.chain, order, deposit.sender)?,
+    };
+    let shortfall = sweeps::shortfall(tx, order, Some(stored.id))?;
+    if !is_ours || shortfall.is_zero() {
+        return Ok(false);
+    }
+    error!(chain.id = %deposit.chain, tx = %deposit.tx, %order, amount = %deposit.amount, %shortfall, "a part of the deposit that a paid order lost has come back: it is kept, and a person sets it against the loss");
     Ok(true)
 }
 

@@ -8,8 +8,10 @@ use store::payments::Purpose;
 /// Void payments after which no other is tried: a recipient that refuses money must not cost us gas for ever.
 pub const fn max_voids(purpose: Purpose) -> u64 {
     match purpose {
-        Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim | Purpose::Sweep => 2,
+        Purpose::Fill | Purpose::Refund | Purpose::Excess | Purpose::Claim => 2,
         Purpose::Return | Purpose::Refill | Purpose::Payout | Purpose::Relay => 1,
+        // A reorg that takes the money away for a while has it fail as well.
+        Purpose::Sweep => 6,
     }
 }
 

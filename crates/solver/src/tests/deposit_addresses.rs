@@ -23,7 +23,7 @@ use store::{Tx, deposits, payments, requests, settlements};
 use super::world::*;
 use crate::chain::payment_events::{finalise, mined};
 use crate::context::PayContext;
-use crate::deposit_addresses::sweep::{Purpose, sweep};
+use crate::deposit_addresses::sweep::{Decided, Purpose, sweep};
 use crate::env::Screening;
 use crate::error::SolverError;
 use crate::orders;
@@ -100,14 +100,12 @@ pub(super) async fn arrives_from(
 pub(super) async fn swept(
     world: &World,
     given: &DepositAddress,
-    purpose: Purpose,
+    (purpose, units): (Purpose, u128),
     depositor: Address,
 ) -> Option<PaymentRow> {
     let (handle, given) = (world.handle(ORIGIN), given.clone());
-    world
-        .unit(move |tx, context| sweep(tx, &handle, &given, place(&given), &purpose, depositor, context))
-        .await
-        .unwrap()
+    let decided = Decided { place: place(&given), amount: super::world::units(units), purpose, depositor };
+    world.unit(move |tx, context| sweep(tx, &handle, &given, &decided, context)).await.unwrap()
 }
 
 pub(super) async fn waiting(world: &World, given: &DepositAddress) -> usize {
@@ -122,8 +120,8 @@ async fn request(world: &World, quote: &Quote) -> Request {
 }
 
 /// A sweep for the order of an address, decided for so much.
-pub(super) fn for_order(units: u128) -> Purpose {
-    Purpose::Order(super::world::units(units))
+pub(super) const fn for_order(units: u128) -> (Purpose, u128) {
+    (Purpose::Order, units)
 }
 
 /// The deposit of so much that a sweep for the order of its address makes.
@@ -253,9 +251,9 @@ async fn what_cannot_be_quoted_goes_back_as_a_child_of_its_address() {
     let world = World::new().await;
     let (quote, given) = given(&world, Kind::Open, Some(REFUND_TO)).await;
     arrives(&world, &given, 7, 1).await;
-    let payment = swept(&world, &given, Purpose::Back(FailReason::NoQuotes), REFUND_TO).await.unwrap();
+    let payment = swept(&world, &given, (Purpose::Back(FailReason::NoQuotes), 7), REFUND_TO).await.unwrap();
     let call = evm::contracts::DepositAddressFactory::sweepOpenCall::abi_decode(&payment.payment.data).unwrap();
-    assert_eq!(call.depositor, REFUND_TO);
+    assert_eq!((call.depositor, call.token, call.amount), (REFUND_TO, USDC, U256::from(7)));
     assert_ne!(call.orderId, given.order.0, "it can pay for nothing");
     let seen = deposited(&given, OrderId(call.orderId), QUOTED, REFUND_TO);
     world.deposit(SeenDeposit { amount: U256::from(QUOTED), ..seen }).await.unwrap();
@@ -349,7 +347,7 @@ async fn the_gas_of_the_sweep_comes_off_whatever_goes_back_after_it() {
         let world = World::new().await;
         let (_, open) = given(&world, Kind::Open, Some(REFUND_TO)).await;
         arrives(&world, &open, units, tx).await;
-        let paid = swept(&world, &open, Purpose::Back(FailReason::NoQuotes), REFUND_TO).await.unwrap();
+        let paid = swept(&world, &open, (Purpose::Back(FailReason::NoQuotes), units), REFUND_TO).await.unwrap();
         let call = evm::contracts::DepositAddressFactory::sweepOpenCall::abi_decode(&paid.payment.data).unwrap();
         let seen = deposited(&open, OrderId(call.orderId), units, REFUND_TO);
         let paid = back(&world, SeenDeposit { tx: B256::repeat_byte(tx), ..seen }).await;

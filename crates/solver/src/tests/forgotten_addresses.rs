@@ -18,7 +18,7 @@ use super::world::*;
 use crate::context::PayContext;
 use crate::deposit_addresses::balances::note_balance;
 use crate::deposit_addresses::prune;
-use crate::deposit_addresses::sweep::{Purpose, sweep};
+use crate::deposit_addresses::sweep::{Decided, Purpose, sweep};
 use crate::deposit_addresses::transfers::put_all;
 use crate::env::Screening;
 use crate::orders;
@@ -52,13 +52,9 @@ async fn money_at_a_forgotten_address_is_swept_by_the_key_that_was_kept() {
     let place = Place { address, currency: USDC };
     let waiting = move |tx: &mut store::Tx<'_>| arrivals::waiting_at(tx, DESTINATION, address, USDC);
     assert_eq!(world.store.read(waiting).await.unwrap().len(), 1);
-    let paid = world
-        .unit(move |tx, context| {
-            sweep(tx, &handle, &kept, place, &Purpose::Back(FailReason::NoQuotes), REFUND_TO, context)
-        })
-        .await
-        .unwrap()
-        .unwrap();
+    let purpose = Purpose::Back(FailReason::NoQuotes);
+    let decided = Decided { place, amount: units(QUOTED), purpose, depositor: REFUND_TO };
+    let paid = world.unit(move |tx, context| sweep(tx, &handle, &kept, &decided, context)).await.unwrap().unwrap();
     let call = evm::contracts::DepositAddressFactory::sweepOpenCall::abi_decode(&paid.payment.data).unwrap();
     assert!(matches!(given.derivation, Derivation::Open(route) if route.0 == call.routeKey));
     assert_eq!((paid.payment.chain, call.depositor), (DESTINATION, REFUND_TO));
