@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
+use domain::arrival::is_sender;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::time::Timestamp;
@@ -171,7 +172,8 @@ pub fn unswept(tx: &mut Tx<'_>, sweep: B256) -> Result<(), StoreError> {
 }
 
 /// Keeps what a sweep for a part of an open address has left there as one transfer: the tied ones are swept. Its sender is
-/// known where all of them had one.
+/// known where one has sent nearly all of it, whoever's money it was that was swept. Nothing is kept where that is known
+/// already: by the balance, or by a later sweep.
 pub fn keep_rest(tx: &mut Tx<'_>, sweep: B256, rest: Amount, now: Timestamp) -> Result<(), StoreError> {
     let sql = concat!(
         "select ",
@@ -181,19 +183,36 @@ pub fn keep_rest(tx: &mut Tx<'_>, sweep: B256, rest: Amount, now: Timestamp) -> 
     let rows = tx.rows(sql, &[sweep.into(), Value::Int(MAX_BEHIND)])?;
     let tied: Vec<Arrival> = rows.iter().map(from_row).collect::<Result<_, _>>()?;
     let Some(largest) = tied.first() else { return Ok(()) };
-    let all_known = rows.len() < usize::try_from(MAX_BEHIND).unwrap_or(usize::MAX);
-    let is_theirs = |arrival: &Arrival| arrival.direct && arrival.sender == largest.sender;
-    let sender = largest.sender.filter(|_| all_known && tied.iter().all(is_theirs));
+    let since = tx.row(
+        "select 1 from deposit_sweep s join deposit_sweep o on o.chain_id = s.chain_id and o.address = s.address
+         and o.currency = s.currency and o.created_at > s.created_at where s.sweep_id = $1 limit 1",
+        &[sweep.into()],
+    )?;
+    let waiting = waiting_at(tx, largest.chain, largest.address, largest.currency)?;
+    if since.is_some() || added(waiting.iter()) >= rest {
+        return Ok(());
+    }
+    let others = added(tied.iter().filter(|arrival| arrival.sender != largest.sender));
+    let theirs = is_sender(rest.saturating_sub(others), rest).map_err(|_| StoreError::OutOfRange("a share"))?;
+    let sender = largest.sender.filter(|_| theirs);
+    let direct = tied.iter().all(|arrival| arrival.direct || arrival.sender != sender);
     let left = Arrival {
         amount: rest,
         tx: None,
         log_index: NATIVE,
         sender,
-        direct: sender.is_some(),
+        direct: sender.is_some() && direct,
+        // In no block: a reorg takes away the sweep and not this.
+        block_number: 0,
         created_at: now,
         ..largest.clone()
     };
     put(tx, &left).map(drop)
+}
+
+fn added<'a>(arrivals: impl Iterator<Item = &'a Arrival>) -> Amount {
+    let most = Amount::new(U256::MAX);
+    arrivals.fold(Amount::ZERO, |sum, arrival| sum.checked_add(arrival.amount).unwrap_or(most))
 }
 
 /// Notes that an address is empty: what had arrived has left it without a sweep of ours, or was never there.

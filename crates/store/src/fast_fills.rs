@@ -2,6 +2,7 @@
 
 use alloy_primitives::Address;
 use domain::api_key::ApiKeyId;
+use domain::hold;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::ledger::{HoldId, HoldKind, UsdcMicros};
 use domain::money::Amount;
@@ -9,7 +10,7 @@ use domain::time::Timestamp;
 
 use crate::columns::unknown;
 use crate::payments::PaymentId;
-use crate::{Row, StoreError, Tx, Value};
+use crate::{Row, StoreError, Tx, Value, ledger};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FastFill {
@@ -67,6 +68,13 @@ fn from_row(order: OrderId, row: &Row) -> Result<FastFill, StoreError> {
         held: UsdcMicros(row.int(5)?),
         window_ends: row.time(6)?,
     })
+}
+
+/// True if an integrator stands for the deposit of an order, or has paid for it. Once the hold has ended for a deposit that a
+/// reorg then took away, nobody does.
+pub fn is_stood_for(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
+    let Some(fast) = of_order(tx, order)? else { return Ok(false) };
+    Ok(ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state != hold::State::Voided))
 }
 
 /// The fast fill of an order, under way or made.

@@ -3,6 +3,8 @@
 use std::str::FromStr;
 
 use alloy_primitives::{Address, B256, U256};
+use domain::deposit;
+use domain::deposit_address::Kind;
 use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::loss;
@@ -13,7 +15,7 @@ use crate::columns::unknown;
 use crate::deposits::DepositId;
 use crate::losses::Loss;
 use crate::payments::Subject;
-use crate::{Row, StoreError, Tx, Value, fast_fills, losses, payments};
+use crate::{Row, StoreError, Tx, Value, deposit_addresses, fast_fills, losses, payments, requests, settlements};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
@@ -169,7 +171,7 @@ pub struct Missing {
     pub request: RequestId,
     /// Its shortfall.
     pub amount: Amount,
-    /// Only a deposit that takes the order's place counts: its integrator stands for the deposit of a fast fill.
+    /// Only a deposit that takes the order's place counts: an integrator stands for it.
     pub in_one: bool,
 }
 
@@ -194,7 +196,7 @@ pub fn missing(
         let (order, request) = (row.order_id(0)?, row.request_id(1)?);
         let amount = shortfall(tx, order, None)?;
         if !amount.is_zero() {
-            missing.push(Missing { order, request, amount, in_one: fast_fills::of_order(tx, order)?.is_some() });
+            missing.push(Missing { order, request, amount, in_one: fast_fills::is_stood_for(tx, order)? });
         }
     }
     missing.sort_by_key(|it| std::cmp::Reverse(it.amount));
@@ -205,7 +207,15 @@ pub fn missing(
 /// count as having come back, unless one has the order's slot.
 pub fn shortfall(tx: &mut Tx<'_>, order: OrderId, before: Option<DepositId>) -> Result<Amount, StoreError> {
     let Some(known) = losses::find(tx, order)? else { return Ok(Amount::ZERO) };
-    let (lost, back) = (known.loss.amount, come_back(tx, &known.loss, before)?);
+    // What a strict address was paid beyond its order was not paid out.
+    let quoted = match deposit_addresses::of_request(tx, known.loss.request)? {
+        Some(given) if given.kind == Kind::Strict && given.order == order => {
+            requests::find(tx, known.loss.request)?.map(|request| request.quote.figures.deposit)
+        }
+        _ => None,
+    };
+    let lost = quoted.map_or(known.loss.amount, |quoted| quoted.min(known.loss.amount));
+    let back = come_back(tx, &known.loss, before)?;
     if known.state == loss::State::Recovered {
         let is_short = loss::is_short(lost, back).map_err(|_| StoreError::OutOfRange("a share of a loss"))?;
         // A fill after one that failed was decided for the deposit that has the slot, and the integrator of a fast fill has
@@ -228,8 +238,8 @@ pub fn kept(tx: &mut Tx<'_>, loss: &Loss) -> Result<Amount, StoreError> {
 /// the order of a strict address.
 fn come_back(tx: &mut Tx<'_>, loss: &Loss, before: Option<DepositId>) -> Result<Amount, StoreError> {
     let rows = tx.rows(
-        "select d.amount from deposit d where d.order_id = $1 and d.state <> 'gone' and d.chain_id = $2
-         and d.currency = $3 and (
+        "select d.amount, d.tx_hash, d.ordinal from deposit d where d.order_id = $1 and d.state <> 'gone'
+         and d.chain_id = $2 and d.currency = $3 and (
          d.deposit_id in (select u.deposit_id from deposit_use u where u.order_id = $1) or (d.deposit_id < $4 and (
          exists (select 1 from deposit_address a where a.order_id = $1 and a.kind = 'strict'
          and (a.address = d.payer or $5 = 1)) or d.sender in (
@@ -245,7 +255,15 @@ fn come_back(tx: &mut Tx<'_>, loss: &Loss, before: Option<DepositId>) -> Result<
             Value::Int(MAX_MISSING),
         ],
     )?;
-    sum(&rows)
+    let mut kept = Vec::with_capacity(rows.len());
+    for row in rows {
+        // One that has gone back to its depositor, from us or out of the depository, has not come back.
+        let key = deposit::key(loss.chain, row.b256(1)?, row.u32(2)?);
+        if settlements::outcome(tx, OrderId(key))?.is_none() {
+            kept.push(row);
+        }
+    }
+    sum(&kept)
 }
 
 /// The request under which a deposit goes back that was swept for nothing else, and the reason.

@@ -77,6 +77,8 @@ struct PlaceFacts {
     request: Request,
     order_paid: bool,
     awaited: Option<Amount>,
+    /// An integrator stands for the deposit of the order.
+    in_one: bool,
     missing: Vec<Missing>,
     waiting: Vec<Arrival>,
     voids: u64,
@@ -100,7 +102,8 @@ impl PlaceFacts {
         let waiting = arrivals::waiting_at(tx, chain, place.address, place.currency)?;
         let voids = sweeps::voids(tx, chain, place.address, place.currency)?;
         let missing = sweeps::missing(tx, chain, place.address, place.currency)?;
-        Ok(Some(Self { given, request, order_paid, awaited, missing, waiting, voids }))
+        let in_one = fast_fills::is_stood_for(tx, given.order)?;
+        Ok(Some(Self { given, request, order_paid, awaited, in_one, missing, waiting, voids }))
     }
 
     /// True if a decision by these facts is one by newer ones too. Transfers that came since are decided about by
@@ -114,11 +117,11 @@ impl PlaceFacts {
 /// The deposit that an order which was filled without it awaits.
 fn awaited(tx: &mut Tx<'_>, given: &DepositAddress, request: &Request) -> Result<Option<Amount>, SolverError> {
     let Some(known) = losses::find(tx, given.order)? else { return Ok(Some(request.quote.figures.deposit)) };
+    let shortfall = sweeps::shortfall(tx, given.order, None)?;
     // A fast fill, and an order of a strict address, await all of it: parts pay for neither.
-    if given.kind == Kind::Strict || fast_fills::of_order(tx, given.order)?.is_some() {
-        return Ok(Some(known.loss.amount));
-    }
-    Ok(Some(sweeps::shortfall(tx, given.order, None)?).filter(|short| !short.is_zero()))
+    let is_in_one = given.kind == Kind::Strict || fast_fills::is_stood_for(tx, given.order)?;
+    let awaited = if is_in_one { known.loss.amount } else { shortfall };
+    Ok((!shortfall.is_zero()).then_some(awaited))
 }
 
 async fn settle_one(
@@ -216,8 +219,10 @@ async fn decide(
     Ok(match share(&facts.missing, balance, worth)? {
         Share::Waits => None,
         Share::For(&Missing { order, request, .. }, amount) => Some((Purpose::Again { order, request }, amount)),
-        Share::Free if plan == Plan::Sweep => {
-            Some((Purpose::Order, arrived.awaited.map_or(balance, |awaited| awaited.min(balance))))
+        Share::Free if plan == Plan::Sweep && arrived.awaited.is_none_or(|awaited| worth(awaited) != Some(false)) => {
+            // An integrator may have counted on less than was quoted: what comes beyond that is theirs.
+            let most = |awaited: Amount| if facts.in_one { awaited.max(arrived.quoted) } else { awaited };
+            Some((Purpose::Order, arrived.awaited.map_or(balance, |awaited| most(awaited).min(balance))))
         }
         Share::Free => requote(quoter, handle, place, facts, arrived, grace).await.map(|purpose| (purpose, balance)),
     })

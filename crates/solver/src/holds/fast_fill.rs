@@ -120,13 +120,6 @@ fn give_up(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(),
     Ok(())
 }
 
-/// True if an integrator stands for the deposit of an order, or has paid for it. Once the hold has ended for a deposit that a
-/// reorg then took away, nobody does.
-pub fn is_stood_for(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, SolverError> {
-    let Some(fast) = fast_fills::of_order(tx, order)? else { return Ok(false) };
-    Ok(ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state != HoldState::Voided))
-}
-
 /// Ends the hold if its deposit has landed and its fill is mined. Before that the fill may turn out void: then the
 /// deposit goes back, and nothing is owed.
 fn settle(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(), SolverError> {

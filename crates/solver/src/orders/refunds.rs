@@ -4,18 +4,18 @@ use alloy::primitives::B256;
 use domain::deposit_address::Kind;
 use domain::fail::FailReason;
 use domain::ids::RequestId;
-use domain::loss;
 use domain::subject::DepositKey;
 use store::deposits::{DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
 use store::payments::{Payment, PaymentRow, Subject};
-use store::{Tx, deposit_addresses, depository_ledger, deposits, losses, payouts, requests, settlements, sweeps};
+use store::{
+    Tx, deposit_addresses, depository_ledger, deposits, fast_fills, losses, payouts, requests, settlements, sweeps,
+};
 use tracing::error;
 
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
-use crate::holds::fast_fill;
 use crate::orders::children;
 use crate::orders::refund_recipient::has_sent;
 use crate::payments::{Outcome, Reason, pay};
@@ -110,15 +110,13 @@ fn owed(tx: &mut Tx<'_>, stored: &DepositRow) -> Result<bool, SolverError> {
     let Some(order) = deposit.order_id else { return Ok(false) };
     let Some(known) = losses::find(tx, order)? else { return Ok(false) };
     let is_alike = (known.loss.chain, known.loss.currency) == (deposit.chain, deposit.currency);
-    if !is_alike || sweeps::returned(tx, order)?.is_some() || fast_fill::is_stood_for(tx, order)? {
+    if !is_alike || sweeps::returned(tx, order)?.is_some() || fast_fills::is_stood_for(tx, order)? {
         return Ok(false);
     }
     let strict = deposit_addresses::of_request(tx, known.loss.request)?;
     let is_ours = match strict.filter(|given| given.kind == Kind::Strict && given.order == order) {
-        // Native currency does not tell whose it was. What is beyond the order has gone back from the deposit in its slot.
-        Some(given) => {
-            known.state != loss::State::Recovered && (given.address == deposit.payer || deposit.currency.is_zero())
-        }
+        // Native currency does not tell out of which address it came.
+        Some(given) => given.address == deposit.payer || deposit.currency.is_zero(),
         None => sweeps::brought(tx, deposit.chain, order, deposit.sender)?,
     };
     let shortfall = sweeps::shortfall(tx, order, Some(stored.id))?;

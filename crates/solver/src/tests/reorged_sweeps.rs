@@ -172,9 +172,14 @@ async fn a_part_of_the_money_that_an_order_was_paid_out_for_does_not_go_back() {
 /// An address whose order is paid out for its quoted amount, and whose deposit a reorg takes away.
 async fn lost(world: &World, kind: Kind) -> DepositAddress {
     let (_, given) = given(world, kind, Some(REFUND_TO)).await;
-    arrives(world, &given, QUOTED, 1).await;
-    let sweep = swept(world, &given, for_order(QUOTED), REFUND_TO).await.unwrap();
-    let seen = brought(&given, &sweep, QUOTED, REFUND_TO);
+    lose(world, &given).await;
+    given
+}
+
+async fn lose(world: &World, given: &DepositAddress) {
+    arrives(world, given, QUOTED, 1).await;
+    let sweep = swept(world, given, for_order(QUOTED), REFUND_TO).await.unwrap();
+    let seen = brought(given, &sweep, QUOTED, REFUND_TO);
     world.deposit(seen.clone()).await.unwrap();
     assert!(world.live(Subject::Fill(given.order)).await.is_some());
     is_mined(world, &sweep, BLOCK + 1).await;
@@ -183,7 +188,6 @@ async fn lost(world: &World, kind: Kind) -> DepositAddress {
         orders::deposits::vanish(tx, &stored, context)
     };
     world.unit(vanish).await.unwrap();
-    given
 }
 
 async fn missing(world: &World, given: &DepositAddress) -> Vec<Missing> {
@@ -195,23 +199,33 @@ async fn missing(world: &World, given: &DepositAddress) -> Vec<Missing> {
 #[tokio::test]
 async fn parts_of_a_lost_deposit_stay_whoever_swept_them() {
     let world = World::new().await;
-    let given = lost(&world, Kind::Strict).await;
+    let (_, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
     let part = |tx, units| SeenDeposit {
         tx: B256::repeat_byte(tx),
         sender: STRANGER,
         ..deposited(&given, given.order, units, REFUND_TO)
     };
+    // What has gone back before is no part of it.
+    assert!(back(&world, part(0x5d, QUOTED / 2)).await.is_some());
+    lose(&world, &given).await;
     // Tokens that anybody can make are no part of it, however many.
     for tx in [0x5e, 0x5f] {
         let junk = SeenDeposit { currency: JUNK, amount: U256::MAX, ..part(tx, 0) };
         world.deposit(junk).await.unwrap();
     }
-    let parts = [(0x61, QUOTED / 2, true), (0x62, QUOTED / 2, true), (0x63, QUOTED / 2, false)];
+    let parts = [(0x61, QUOTED / 2, true), (0x62, QUOTED / 2, true), (0x63, QUOTED / 10, false)];
     for (tx, units, stays) in parts {
         assert_eq!(back(&world, part(tx, units)).await.is_none(), stays, "{tx:x}");
     }
     // What came to no address of ours goes back.
-    let stranger = SeenDeposit { payer: STRANGER, ..part(0x64, QUOTED / 2) };
+    let world = World::new().await;
+    let given = lost(&world, Kind::Strict).await;
+    let stranger = SeenDeposit {
+        tx: B256::repeat_byte(0x64),
+        payer: STRANGER,
+        sender: STRANGER,
+        ..deposited(&given, given.order, QUOTED / 2, REFUND_TO)
+    };
     assert!(back(&world, stranger).await.is_some());
 }
 

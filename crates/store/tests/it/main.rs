@@ -21,6 +21,7 @@ mod losses;
 mod migrations;
 mod operator;
 mod outages;
+mod partial_sweeps;
 mod payers;
 mod payouts;
 mod quotes;
