@@ -249,9 +249,14 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
         &[request.id.0.into(), purposes[0].into(), purposes[1].into()],
     )?;
     let mut payments = payments.iter().map(|row| row.b256(0)).collect::<Result<Vec<_>, StoreError>>()?;
-    if request.state == State::Refunded && payments.is_empty() {
-        // The payout from the depository was sent by somebody else.
-        payments = of_child(tx, request)?.payments;
+    if request.state == State::Refunded {
+        // Somebody else may have sent the payout from the depository. Ours failed then, and is void only once that is final.
+        let recorded = records::of_request(tx, request.id)?;
+        let has_failed = |hash| recorded.iter().any(|record| record.tx == hash && !record.succeeded);
+        payments.retain(|hash| !has_failed(*hash));
+        if payments.is_empty() {
+            payments = of_child(tx, request)?.payments;
+        }
     }
     Ok(Hashes { deposits, payments })
 }
