@@ -216,10 +216,11 @@ async fn decide(
         (Plan::Sweep | Plan::Requote, _) => {}
     }
     let worth = |amount| is_worth_returning(solver, handle, place.currency, amount);
+    let is_worth_it = |amount| worth(amount) != Some(false);
     Ok(match share(&facts.missing, balance, worth)? {
         Share::Waits => None,
         Share::For(&Missing { order, request, .. }, amount) => Some((Purpose::Again { order, request }, amount)),
-        Share::Free if plan == Plan::Sweep && arrived.awaited.is_none_or(|awaited| worth(awaited) != Some(false)) => {
+        Share::Free if plan == Plan::Sweep && (facts.in_one || arrived.awaited.is_none_or(is_worth_it)) => {
             // An integrator may have counted on less than was quoted: what comes beyond that is theirs.
             let most = |awaited: Amount| if facts.in_one { awaited.max(arrived.quoted) } else { awaited };
             Some((Purpose::Order, arrived.awaited.map_or(balance, |awaited| most(awaited).min(balance))))
@@ -247,10 +248,17 @@ fn share(
     worth: impl Fn(Amount) -> Option<bool>,
 ) -> Result<Share<'_>, OutOfRange> {
     for missing in missing {
-        if worth(missing.amount) == Some(false) || (missing.in_one && !takes_place(missing.amount, balance)?) {
+        let amount = balance.min(missing.amount);
+        if missing.in_one {
+            // Worth its gas or not: an integrator would pay for it.
+            match takes_place(missing.amount, balance)? {
+                true => return Ok(Share::For(missing, amount)),
+                false => continue,
+            }
+        }
+        if worth(missing.amount) == Some(false) {
             continue;
         }
-        let amount = balance.min(missing.amount);
         return Ok(if worth(amount) == Some(true) { Share::For(missing, amount) } else { Share::Waits });
     }
     Ok(Share::Free)
@@ -400,7 +408,7 @@ mod tests {
         };
         let missing = [lost(1, 1_000, false), lost(2, 500, false), lost(3, 9, false)];
         let (first, last) = (&missing[0], &missing[2..]);
-        let fast = [lost(4, 1_000, true)];
+        let (fast, small) = ([lost(4, 1_000, true)], [lost(5, 9, true)]);
         let worth = |amount: Amount| Some(amount >= of(10));
         let cases = [
             ("nothing is missing", &missing[..0], 1_000, Share::Free),
@@ -412,6 +420,7 @@ mod tests {
             ("what misses less than gas misses nothing", last, 1_000, Share::Free),
             ("a fast fill", &fast[..], 900, Share::For(&fast[0], of(900))),
             ("a part of one pays for nothing", &fast[..], 899, Share::Free),
+            ("a small one, worth less than its gas", &small[..], 1_000, Share::For(&small[0], of(9))),
         ];
         for (name, missing, balance, expected) in cases {
             assert_eq!(share(missing, of(balance), worth), Ok(expected), "{name}");
