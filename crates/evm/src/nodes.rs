@@ -19,9 +19,9 @@ mod agreed;
 mod asking;
 mod hearing;
 mod seconded;
+mod witnesses;
 
 pub use agreed::Wait;
-pub(crate) use seconded::{FIRST_REASK, LAG_TIMEOUT, MAX_REASK, UNKNOWN_BLOCK_TIMEOUT};
 
 use crate::calldata;
 use crate::contracts::Multicall3;

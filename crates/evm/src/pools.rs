@@ -10,16 +10,14 @@ use alloy::primitives::{Address, B256, Bloom, BloomInput, aliases::I24};
 use alloy::rpc::types::Log;
 use alloy::sol;
 use alloy::sol_types::SolEvent;
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::agreement::second;
 use crate::contradictions::POOL_LOGS;
 use crate::errors::ChainError;
 use crate::node::Node;
-use crate::nodes::{FIRST_REASK, LAG_TIMEOUT, MAX_REASK, Nodes, UNKNOWN_BLOCK_TIMEOUT};
+use crate::nodes::Nodes;
 use crate::rpc::{Head, Header};
 
 /// Time for which other nodes are waited for where one shows no logs of a pool and another does.
@@ -143,66 +141,32 @@ impl Nodes {
     /// between them, or the only one there is. A tick has changed if either says so: one node alone hides none, and one
     /// that it invents is read from two nodes for nothing. None when no endpoint that answered knows the block.
     pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
-        let (nodes, need) = (self.nodes(), second(self.len()));
-        let ask = |place: usize, pause: Duration| async move {
-            if !pause.is_zero() {
-                tokio::time::sleep(pause).await;
-            }
-            (place, pause, read(&nodes[place], hash, pools).await)
-        };
-        let (began, hedge_delay) = (Instant::now(), nodes[0].hedge_delay());
-        let (mut hedge_at, mut doubt_until) = (began + hedge_delay, None);
-        let mut left = self.ranked_places().into_iter();
-        let mut asked: FuturesUnordered<_> = left.by_ref().take(need).map(|place| ask(place, Duration::ZERO)).collect();
-        let (mut said, mut unknown, mut failed) = (Vec::new(), false, None);
-        while !asked.is_empty() {
-            let another = tokio::select! {
-                Some((place, pause, answer)) = asked.next() => match answer {
-                    Ok(Some(shown)) => {
-                        said.push((place, shown));
-                        match joined(&said, need) {
-                            Some(Joined { shown, settled: true }) => {
-                                return Ok(Some(self.concluded(&said, shown, pools)));
-                            }
-                            Some(_) => {
-                                doubt_until.get_or_insert_with(|| Instant::now() + DOUBT_TIMEOUT);
-                            }
-                            None => {}
-                        }
-                        said.len() >= need
-                    }
-                    Ok(None) => {
-                        unknown = true;
-                        let next = (pause * 2).clamp(FIRST_REASK, MAX_REASK);
-                        let timeout = if said.is_empty() { UNKNOWN_BLOCK_TIMEOUT } else { LAG_TIMEOUT };
-                        if need > 1 && began.elapsed() + next < timeout {
-                            asked.push(ask(place, next));
-                        }
-                        pause.is_zero()
-                    }
-                    Err(error) => {
-                        failed = Some(error);
-                        true
-                    }
-                },
-                () = tokio::time::sleep_until(hedge_at), if left.len() > 0 => {
-                    hedge_at += hedge_delay;
-                    true
-                }
-                () = tokio::time::sleep_until(doubt_until.unwrap_or(began)), if doubt_until.is_some() => break,
+        let need = second(self.len());
+        let mut witnesses = self.witnesses(|node| read(node, hash, pools));
+        let (mut said, mut doubt_until) = (Vec::new(), None);
+        loop {
+            let next = match doubt_until {
+                Some(end) => timeout_at(end, witnesses.next()).await.ok().flatten(),
+                None => witnesses.next().await,
             };
-            if another && let Some(place) = left.next() {
-                asked.push(ask(place, Duration::ZERO));
+            let Some(answer) = next else { break };
+            said.push(answer);
+            match joined(&said, need) {
+                Some(Joined { shown, settled: true }) => return Ok(Some(self.concluded(&said, shown, pools))),
+                Some(_) => {
+                    doubt_until.get_or_insert_with(|| Instant::now() + DOUBT_TIMEOUT);
+                }
+                None => {}
+            }
+            if said.len() >= need {
+                witnesses.ask_another();
             }
         }
         if let Some(Joined { shown, .. }) = joined(&said, need) {
             return Ok(Some(self.concluded(&said, shown, pools)));
         }
         self.hear_differing(&said, hash, pools);
-        match said.is_empty() && unknown {
-            true => Ok(None),
-            false => Err(failed.unwrap_or(ChainError::NotSeconded(self.chain()))),
-        }
+        if witnesses.is_unknown() { Ok(None) } else { Err(witnesses.error(self)) }
     }
 
     /// The changes that were agreed on. Nodes with another header are asked last for a while.

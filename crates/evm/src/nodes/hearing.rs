@@ -66,10 +66,6 @@ impl<T: PartialEq> Count<T> {
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     pub(super) fn is_disputed(&self) -> bool {
         self.0.len() > 1
     }

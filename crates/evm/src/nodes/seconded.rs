@@ -6,29 +6,17 @@
 //! differs.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes};
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use serde_json::json;
-use tokio::time::Instant;
 
 use super::hearing::Count;
 use super::{At, Nodes, results};
-use crate::agreement::second;
 use crate::calldata;
 use crate::contradictions::STATE;
 use crate::errors::{ChainError, Refusal};
 use crate::node::Node;
 use crate::rpc::{Head, Header};
-
-/// Time for which a node that does not know the block yet is asked again, once another has shown it.
-pub(crate) const LAG_TIMEOUT: Duration = Duration::from_secs(3);
-/// The same while no node has shown it: the block may be gone.
-pub(crate) const UNKNOWN_BLOCK_TIMEOUT: Duration = Duration::from_millis(500);
-pub(crate) const FIRST_REASK: Duration = Duration::from_millis(5);
-pub(crate) const MAX_REASK: Duration = Duration::from_millis(160);
 
 const CALL: &str = "eth_call";
 
@@ -61,61 +49,24 @@ impl Nodes {
     }
 
     async fn seconded(&self, question: Question) -> Result<Shown, ChainError> {
-        let (nodes, question) = (&self.inner.nodes, Arc::new(question));
-        let ask = |place: usize, pause: Duration| {
-            let (node, question) = (nodes[place].clone(), question.clone());
-            async move {
-                if !pause.is_zero() {
-                    tokio::time::sleep(pause).await;
-                }
-                (place, pause, question.ask(&node).await)
-            }
-        };
-        let (began, hedge_delay) = (Instant::now(), nodes[0].hedge_delay());
-        let mut hedge_at = began + hedge_delay;
-        let mut left = self.ranked_places().into_iter();
-        let mut asked: FuturesUnordered<_> =
-            left.by_ref().take(second(nodes.len())).map(|place| ask(place, Duration::ZERO)).collect();
+        let question = Arc::new(question);
+        let mut witnesses = self.witnesses(|node| question.ask(node));
         let mut count = Count::default();
-        let mut failed = None;
-        while !asked.is_empty() {
-            let another = tokio::select! {
-                Some((place, pause, answer)) = asked.next() => match answer {
-                    Ok(Some(shown)) => {
-                        count.add(place, shown);
-                        if let Some(shown) = count.agreed(nodes.len()).cloned() {
-                            self.doubt_others(&count, &shown, &question);
-                            return Ok(shown);
-                        }
-                        count.is_disputed()
-                    }
-                    Ok(None) => {
-                        let next = (pause * 2).clamp(FIRST_REASK, MAX_REASK);
-                        let timeout = if count.is_empty() { UNKNOWN_BLOCK_TIMEOUT } else { LAG_TIMEOUT };
-                        if began.elapsed() + next < timeout {
-                            asked.push(ask(place, next));
-                        }
-                        pause.is_zero()
-                    }
-                    Err(error) => {
-                        failed = Some(error);
-                        true
-                    }
-                },
-                () = tokio::time::sleep_until(hedge_at), if left.len() > 0 => {
-                    hedge_at += hedge_delay;
-                    true
-                }
-            };
-            if another && let Some(place) = left.next() {
-                asked.push(ask(place, Duration::ZERO));
+        while let Some((place, shown)) = witnesses.next().await {
+            count.add(place, shown);
+            if let Some(shown) = count.agreed(self.len()).cloned() {
+                self.doubt_others(&count, &shown, &question);
+                return Ok(shown);
+            }
+            if count.is_disputed() {
+                witnesses.ask_another();
             }
         }
         if count.is_disputed() {
             self.ask_again(&question);
-            return Err(ChainError::NotSeconded(self.inner.chain));
+            return Err(ChainError::NotSeconded(self.chain()));
         }
-        Err(failed.unwrap_or(ChainError::NotSeconded(self.inner.chain)))
+        Err(witnesses.error(self))
     }
 
     /// Those that differ from what was agreed are asked last for a while.
