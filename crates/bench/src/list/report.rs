@@ -110,7 +110,9 @@ impl EngineReport {
             );
         }
         println!("A page may take {MAX_PAGE_MILLIS} ms at the median among the most.");
-        println!("\nWithout an index, once in the largest:");
+        if !self.others.is_empty() {
+            println!("\nWithout an index, once in the largest:");
+        }
         for bounded in &self.others {
             let end = if bounded.answered { "answered" } else { "ended: 503 REQUEST_TIMED_OUT" };
             println!("{:<38}{:>12} ms  {end}", bounded.name, bounded.millis);
