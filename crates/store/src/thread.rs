@@ -40,10 +40,14 @@ pub(crate) fn yield_to_others() {
 }
 
 pub(crate) fn or_abort<T>(what: &'static str, run: impl FnOnce() -> T) -> T {
-    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| {
-        error!("{what} panicked, the process ends");
-        std::process::abort()
-    })
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| abort(what))
+}
+
+/// Apart from `or_abort`, which is built once for every unit of work.
+#[cold]
+fn abort(what: &'static str) -> ! {
+    error!("{what} panicked, the process ends");
+    std::process::abort()
 }
 
 /// A runtime for waiting on queues from a thread: it drives no I/O and no timer.

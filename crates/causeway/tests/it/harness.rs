@@ -45,6 +45,9 @@ impl Drop for IsolatedChains {
     }
 }
 
+/// A change of the configuration. Boxed, or all that stands a service up would be built once for each of the tests.
+type Change<'a> = Box<dyn FnOnce(&mut Config) + 'a>;
+
 /// The treasury's balance of a stablecoin with six decimals.
 pub const INVENTORY: u64 = 1_000_000_000_000;
 
@@ -55,22 +58,22 @@ impl Harness {
 
     /// `change` may alter the configuration before it is written.
     pub async fn with(engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
-        Self::on(Devnet::shared().await, engine, change).await
+        Self::on(Devnet::shared().await, engine, Box::new(change)).await
     }
 
     /// A harness on chains nobody else uses: for tests that disturb them, that trade in their pools, or that mind the
     /// deposits of others.
     pub async fn isolated(change: impl FnOnce(&mut Config)) -> Result<Self> {
-        Self::on_isolated(Duration::from_millis(200), Engine::Sqlite, change).await
+        Self::on_isolated(Duration::from_millis(200), Engine::Sqlite, Box::new(change)).await
     }
 
     /// A harness on chains of its own with time between their blocks: several services side by side read every block of
     /// every chain, each for itself.
     pub async fn unhurried(change: impl FnOnce(&mut Config)) -> Result<Self> {
-        Self::on_isolated(Duration::from_millis(500), Engine::Postgres, change).await
+        Self::on_isolated(Duration::from_millis(500), Engine::Postgres, Box::new(change)).await
     }
 
-    async fn on_isolated(block_time: Duration, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
+    async fn on_isolated(block_time: Duration, engine: Engine, change: Change<'_>) -> Result<Self> {
         let options = devnet::Options { block_time, ..devnet::Options::default() };
         let isolated = IsolatedChains(Box::leak(Box::new(Devnet::start(options).await?)));
         let devnet = isolated.0;
@@ -80,7 +83,7 @@ impl Harness {
         Ok(harness)
     }
 
-    async fn on(devnet: &'static Devnet, engine: Engine, change: impl FnOnce(&mut Config)) -> Result<Self> {
+    async fn on(devnet: &'static Devnet, engine: Engine, change: Change<'_>) -> Result<Self> {
         // `RUST_LOG` shows the logs of the services of a failing test.
         causeway::telemetry::start_logging(LogFormat::Text, "off");
         let folder = devnet::scratch("causeway-stand-")?;
