@@ -125,8 +125,9 @@ pub(crate) struct AmountBody<'a> {
     currency: &'a Written,
     #[schema(value_type = String)]
     amount: Signed,
+    // The decimals: whole units are made of them when they are written.
     #[schema(value_type = String)]
-    amount_formatted: Scaled,
+    amount_formatted: u8,
     #[schema(value_type = String)]
     amount_usd: Dollars,
     #[schema(value_type = String)]
@@ -146,7 +147,7 @@ impl<'a> AmountBody<'a> {
         Self {
             currency: currency.written,
             amount,
-            amount_formatted: Scaled { amount, decimals: currency.decimals },
+            amount_formatted: currency.decimals,
             amount_usd: Dollars(usd),
             minimum_amount: amount,
         }
@@ -171,31 +172,18 @@ pub(crate) struct Members<'a>(pub AmountBody<'a>);
 /// Most amounts are their own minimum, whose text is then made once.
 impl Serialize for Members<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let AmountBody { currency, amount, amount_formatted, amount_usd, minimum_amount } = &self.0;
+        let AmountBody { currency, amount, amount_formatted: decimals, amount_usd, minimum_amount } = &self.0;
         let digits = Figure(amount.digits());
         let mut body = serializer.serialize_struct("Amount", 5)?;
         body.serialize_field("currency", &currency.currency)?;
         body.serialize_field("amount", &digits)?;
-        body.serialize_field("amountFormatted", amount_formatted)?;
+        body.serialize_field("amountFormatted", &Figure(amount.scaled(*decimals)))?;
         body.serialize_field("amountUsd", amount_usd)?;
         match minimum_amount == amount {
             true => body.serialize_field("minimumAmount", &digits)?,
             false => body.serialize_field("minimumAmount", &Figure(minimum_amount.digits()))?,
         }
         body.end()
-    }
-}
-
-/// An amount in whole units of its currency.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Scaled {
-    amount: Signed,
-    decimals: u8,
-}
-
-impl Serialize for Scaled {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        Figure(self.amount.scaled(self.decimals)).serialize(serializer)
     }
 }
 
@@ -227,12 +215,25 @@ pub(crate) struct Impact {
     #[schema(value_type = String)]
     pub usd: Dollars,
     #[schema(value_type = String)]
-    pub percent: Figure,
+    pub percent: Percent,
 }
 
 impl Impact {
     pub(crate) fn new(usd: UsdMicros, of: UsdMicros) -> Self {
-        Self { usd: Dollars(usd), percent: Figure(usd.percent_of(of)) }
+        Self { usd: Dollars(usd), percent: Percent { part: usd, of } }
+    }
+}
+
+/// A share, with two decimals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Percent {
+    pub part: UsdMicros,
+    pub of: UsdMicros,
+}
+
+impl Serialize for Percent {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        Figure(self.part.percent_of(self.of)).serialize(serializer)
     }
 }
 

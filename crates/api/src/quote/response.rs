@@ -10,10 +10,9 @@ use serde::{Serialize, Serializer};
 use solver::Quoted;
 use utoipa::ToSchema;
 
-use crate::json::Figure;
 use crate::quote::sponsor::{self, SponsorshipBody};
 use crate::swap_sources::SOURCE;
-use crate::wire::{AmountBody, Dollars, Impact, Rendered, Shown, Usd};
+use crate::wire::{AmountBody, Dollars, Impact, Percent, Rendered, Shown, Usd};
 
 mod protocol;
 mod signature;
@@ -112,7 +111,7 @@ pub(crate) struct Slippage {
     #[schema(value_type = String)]
     value: Amount,
     #[schema(value_type = String)]
-    percent: Figure,
+    percent: Percent,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -354,7 +353,7 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         Ok(Slippage {
             usd: Dollars(price.usd_floor(at_risk, currency.decimals)?),
             value: at_risk,
-            percent: Figure(UsdMicros(bps).percent_of(UsdMicros(10_000))),
+            percent: bps_percent(bps),
         })
     };
     let origin = match &quote.origin_swap {
@@ -372,10 +371,14 @@ fn slippage(quote: &Quote, currencies: &Currencies<'_>) -> Result<SlippageBody, 
         total: figures.slippage_bps.to_string(),
         origin,
         destination: Slippage {
-            percent: Figure(UsdMicros(destination_bps.into()).percent_of(UsdMicros(10_000))),
+            percent: bps_percent(destination_bps.into()),
             ..side(at_risk, figures.output, prices.destination, &currencies.destination)?
         },
     })
+}
+
+fn bps_percent(bps: i64) -> Percent {
+    Percent { part: UsdMicros(bps), of: UsdMicros(10_000) }
 }
 
 pub(crate) fn rate(
