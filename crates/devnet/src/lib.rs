@@ -17,6 +17,7 @@ mod invented;
 mod keys;
 mod lies;
 mod local_venue;
+mod locked;
 mod mining;
 mod networks;
 mod port;

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use url::Url;
 
 use crate::background::on_background_thread;
+use crate::locked::Locked;
 use crate::process::{Process, Program};
 use crate::progress::Progress;
 use crate::scratch::scratch;
@@ -38,7 +39,7 @@ pub struct Postgres {
 #[derive(Debug)]
 struct Own {
     process: Process,
-    _lock: File,
+    _lock: Locked,
     _temporary: Option<tempfile::TempDir>,
 }
 
@@ -162,7 +163,7 @@ struct Prepared {
     bin: PathBuf,
     dir: PathBuf,
     data: PathBuf,
-    lock: File,
+    lock: Locked,
 }
 
 impl Prepared {
@@ -171,12 +172,9 @@ impl Prepared {
         let dir = dir.canonicalize()?;
         let lock =
             File::create(dir.join("postgres.lock")).with_context(|| format!("cannot write to {}", dir.display()))?;
-        let free = lock.try_lock().is_ok();
-        ensure!(
-            free,
-            "{} is in use by another Postgres of ours; stop that one or choose another folder",
-            dir.display()
-        );
+        let lock = Locked::new(lock).ok().with_context(|| {
+            format!("{} is in use by another Postgres of ours; stop that one or choose another folder", dir.display())
+        })?;
         let mut cache = Cache::open()?;
         if geteuid().is_root() {
             chown(&dir, Some(Uid::from_raw(NOBODY)), Some(Gid::from_raw(NOBODY)))?;

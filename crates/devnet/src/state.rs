@@ -12,6 +12,7 @@ use crate::anvil::{Anvil, Setup};
 use crate::artifacts::{self, ThirdParty};
 use crate::deploy::{Deployment, deploy};
 use crate::keys::Keys;
+use crate::locked::Locked;
 use crate::networks::Network;
 use crate::progress::Progress;
 use crate::tools::{ANVIL_VERSION, CONTRACT_PACKAGES, Cache};
@@ -149,7 +150,7 @@ fn forget_old(cache: &Cache, current: &Path) {
 #[derive(Debug)]
 pub(crate) struct DataDir {
     dir: PathBuf,
-    _lock: File,
+    _lock: Locked,
 }
 
 /// The folder's record of the run that used it last.
@@ -170,8 +171,8 @@ impl DataDir {
         let dir = dir.canonicalize()?;
         let lock =
             File::create(dir.join("devnet.lock")).with_context(|| format!("cannot write to {}", dir.display()))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { dir, _lock: lock }),
+        match Locked::new(lock) {
+            Ok(lock) => Ok(Self { dir, _lock: lock }),
             Err(TryLockError::WouldBlock) => {
                 bail!("{} is in use by another local network; stop that one or choose another folder", dir.display())
             }

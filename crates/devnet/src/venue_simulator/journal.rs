@@ -1,12 +1,14 @@
 //! The journal: every change of the books, a line each, on disk before it counts.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{OpenOptions, TryLockError};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use alloy_primitives::Address;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
+
+use crate::locked::Locked;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "entry", rename_all = "snake_case")]
@@ -25,27 +27,27 @@ pub(super) enum Entry {
 
 #[derive(Debug)]
 pub(super) struct Journal {
-    file: File,
+    file: Locked,
 }
 
 impl Journal {
     /// Opens the file for this process alone, and reads it. A last line without its end was never acknowledged, and goes.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<Entry>)> {
         let shown = path.display();
-        let mut file = OpenOptions::new()
+        let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .open(path)
             .with_context(|| format!("cannot open {shown}"))?;
-        match file.try_lock() {
-            Ok(()) => {}
+        let mut file = match Locked::new(file) {
+            Ok(file) => file,
             Err(TryLockError::WouldBlock) => bail!("{shown} is in use by another venue simulator"),
             Err(TryLockError::Error(error)) => return Err(error).with_context(|| format!("cannot lock {shown}")),
-        }
+        };
         let mut entries = Vec::new();
-        let (mut reader, mut line, mut end) = (BufReader::new(&file), String::new(), 0);
+        let (mut reader, mut line, mut end) = (BufReader::new(&*file), String::new(), 0);
         loop {
             line.clear();
             let length = reader.read_line(&mut line).with_context(|| format!("cannot read {shown}"))?;
