@@ -75,6 +75,9 @@ use crate::tools::Cache;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub block_time: Duration,
+    /// On a busy machine, blocks come later than `block_time` says. Services that follow a chain read every block: one
+    /// that kept its pace would only lengthen their queues.
+    pub gives_way: bool,
     /// The folder to continue from and to save to at an orderly stop; without one, chains are new and forgotten.
     pub data_dir: Option<PathBuf>,
     /// Ignores the contents of the data folder.
@@ -89,6 +92,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             block_time: Duration::from_secs(1),
+            gives_way: false,
             data_dir: None,
             fresh: false,
             first_port: None,
@@ -177,7 +181,7 @@ impl Devnet {
         let mut chains = vec![];
         let mut running = Running { key, anvils: vec![], proxies: vec![], miners: vec![], home };
         for (chain, anvil, proxy) in launched {
-            running.miners.push(chain.miner.run(chain.name.clone(), options.block_time));
+            running.miners.push(chain.miner.run(chain.name.clone(), options.block_time, options.gives_way));
             running.anvils.push(anvil);
             running.proxies.push(proxy);
             chains.push(chain);
@@ -231,13 +235,13 @@ impl Devnet {
         Ok(())
     }
 
-    /// One devnet per test binary, with 200 ms blocks. It lives on a thread of its own, so that the runtimes of tests
-    /// may come and go, and ends with the process.
+    /// One devnet per test binary, with 200 ms blocks where the machine can. It lives on a thread of its own, so that the
+    /// runtimes of tests may come and go, and ends with the process.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<Devnet> = OnceCell::const_new();
         SHARED
             .get_or_init(|| async {
-                let options = Options { block_time: Duration::from_millis(200), ..Options::default() };
+                let options = Options { block_time: Duration::from_millis(200), gives_way: true, ..Options::default() };
                 on_background_thread("devnet", Self::start(options)).await.expect("a devnet for the tests")
             })
             .await

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 use tokio::task::JoinHandle;
-use tokio::time::MissedTickBehavior;
+use tokio::time::Instant;
 
 use crate::rpc::Rpc;
 
@@ -19,6 +19,10 @@ pub(crate) const BASE_FEE: u64 = 10_000_000;
 
 /// The longest that a block waits for reads. A caller that was stopped in the middle of one must not stop the chain.
 const READS_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The rest after a block of a chain that gives way, in the time that the block took. One block keeps a handful of
+/// services busy for about as long as that.
+const REST: u32 = 3;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Miner(Arc<Inner>);
@@ -43,20 +47,25 @@ impl Miner {
         }))
     }
 
-    /// Mines once per `block_time` until the returned task is aborted.
-    pub(crate) fn run(&self, chain: String, block_time: Duration) -> JoinHandle<()> {
+    /// Mines once per `block_time` until the returned task is aborted. A chain that gives way mines less often where
+    /// blocks take long.
+    pub(crate) fn run(&self, chain: String, block_time: Duration, gives_way: bool) -> JoinHandle<()> {
         let miner = self.clone();
         tokio::spawn(async move {
-            let mut beat = tokio::time::interval(block_time);
-            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut next = Instant::now();
             let mut failing = false;
             loop {
-                beat.tick().await;
+                tokio::time::sleep_until(next).await;
+                next = Instant::now() + block_time;
                 let paused = miner.0.paused.lock().await;
                 if *paused {
                     continue;
                 }
+                let began = Instant::now();
                 let mined = miner.blocks(1).await;
+                if gives_way {
+                    next = next.max(Instant::now() + began.elapsed() * REST);
+                }
                 if let (Err(e), false) = (&mined, failing) {
                     tracing::error!(chain.name = %chain, "cannot mine on {chain}: {e:#}");
                 }

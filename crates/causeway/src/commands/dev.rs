@@ -39,6 +39,7 @@ pub(crate) async fn run(args: &DevArgs) -> Result<()> {
 
     let devnet = Devnet::start(devnet::Options {
         block_time: args.block_time,
+        gives_way: false,
         data_dir: Some(folder.join("chains")),
         fresh: args.fresh,
         first_port: None,

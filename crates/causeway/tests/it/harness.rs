@@ -74,7 +74,7 @@ impl Harness {
     }
 
     async fn on_isolated(block_time: Duration, engine: Engine, change: Change<'_>) -> Result<Self> {
-        let options = devnet::Options { block_time, ..devnet::Options::default() };
+        let options = devnet::Options { block_time, gives_way: true, ..devnet::Options::default() };
         let isolated = IsolatedChains(Box::leak(Box::new(Devnet::start(options).await?)));
         let devnet = isolated.0;
         let harness = Self { _isolated: Some(isolated), ..Self::on(devnet, engine, change).await? };
