@@ -78,3 +78,75 @@ fn expired(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), Al
     let again = step(stored.state, Event::SignatureExpired)?;
     Ok(payouts::set_state(tx, id, again, Some("its signature expired"), now)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, B256, U256};
+    use domain::ids::ChainId;
+    use domain::money::Amount;
+    use store::depository_ledger::Deposit;
+    use store::payouts::{Payout, PayoutId, Signature};
+    use store::{Options, Store};
+
+    use super::*;
+
+    const CHAIN: ChainId = ChainId(1);
+    const NOW: Timestamp = Timestamp::from_millis(1_000);
+    const KEY: B256 = B256::repeat_byte(1);
+
+    fn deposit() -> Deposit {
+        Deposit {
+            key: KEY,
+            chain: CHAIN,
+            tx: KEY,
+            ordinal: 0,
+            block_number: 1,
+            block_hash: B256::ZERO,
+            block_time: NOW,
+            order: None,
+            return_key: KEY,
+            depositor: Address::ZERO,
+            payer: Address::ZERO,
+            sender: Address::ZERO,
+            currency: Address::ZERO,
+            amount: Amount::new(U256::from(70)),
+        }
+    }
+
+    /// Signs a payout and lets the signature run out.
+    fn sign_in_vain(tx: &mut Tx<'_>, id: PayoutId, ordinal: u32) -> Result<State, AllocatorError> {
+        let signature =
+            Signature { ordinal, issued: 100, expiration: 200, struct_hash: B256::with_last_byte(1), bytes: None };
+        payouts::decide(tx, id, &signature, NOW)?;
+        payouts::set_state(tx, id, State::Signed, None, NOW)?;
+        let stored = payouts::lock(tx, id)?.unwrap();
+        expired(tx, &stored, NOW)?;
+        Ok(payouts::lock(tx, id)?.unwrap().state)
+    }
+
+    #[tokio::test]
+    async fn a_payout_is_given_up_when_its_last_signature_runs_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new(format!("sqlite:{}", folder.path().join("allocator.db").display()).parse().unwrap());
+        Store::migrate(&options).unwrap();
+        let store = Store::open(&options).unwrap();
+        let states = store.write(|tx| -> Result<_, AllocatorError> {
+            let held = deposit();
+            depository_ledger::insert(tx, &held)?;
+            let (recipient, amount) = (Address::repeat_byte(2), held.amount);
+            let payout = Payout {
+                nonce: KEY,
+                kind: Kind::Refund,
+                subject: KEY,
+                chain: CHAIN,
+                currency: Address::ZERO,
+                recipient,
+                amount,
+            };
+            let id = payouts::insert(tx, &payout, &[(KEY, amount)], State::Intended, NOW)?.unwrap();
+            (1..=MAX_SIGNATURES).map(|ordinal| sign_in_vain(tx, id, ordinal)).collect::<Result<Vec<_>, _>>()
+        });
+        assert_eq!(states.await.unwrap(), [State::Intended, State::Intended, State::Parked]);
+        store.close().await;
+    }
+}

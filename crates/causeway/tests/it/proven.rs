@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use causeway::crash::POINTS;
-use domain::{claim, deposit, hold, loss, payment};
 
 use crate::crash;
 
 mod machines;
 mod paths;
 
-use machines::MACHINES;
+use machines::{MACHINES, machine_steps};
 use paths::{PATHS, documented_paths};
 
 /// A fact, and the names of the tests that prove it.
@@ -38,8 +37,10 @@ const FOUND_REFUNDED: &[&str] = &[
 ];
 const ADOPTED: &[&str] = &["a_deposit_that_lands_again_after_its_fill_is_adopted"];
 const REVERTED: &[&str] = &["a_fill_that_reverts_is_refunded_when_that_is_final"];
-/// Random events through the machine: for transitions that no story on a chain can bring about by itself.
-const MACHINE: &[&str] = &["a_terminal_state_stays_and_no_request_is_both_filled_and_refunded"];
+/// The table of the machine, which pins each transition, and random events through it: for transitions that no story on a
+/// chain can bring about by itself.
+const MACHINE: &[&str] =
+    &["the_documented_table_is_the_code_s", "a_terminal_state_stays_and_no_request_is_both_filled_and_refunded"];
 /// Each event in this state, with what follows.
 const RELAY_TABLE: &[&str] = &["a_request_whose_relay_is_on_its_way_meets_every_event"];
 const PAYMENTS: &[&str] = &["what_is_final_or_void_stays_so", "only_a_final_revert_is_void"];
@@ -291,6 +292,36 @@ const MONEY: &[Proof] = &[
             "calls_have_no_more_gas_to_burn_than_was_charged_for",
         ],
     ),
+    (
+        "Money at a deposit address fills an order or goes back, once.",
+        &[
+            "a_strict_address_is_paid_exactly_behind_dust_and_paid_again",
+            "a_strict_address_is_paid_over_under_and_in_another_currency",
+            "an_open_address_is_paid_again_and_again",
+            "money_at_an_address_goes_back_to_whom_it_can",
+            "money_that_comes_late_goes_back_or_is_priced_anew",
+        ],
+    ),
+    (
+        "A relayed permit deposits once, and its gas is paid by the quote or its sponsor.",
+        &[
+            "a_user_without_gas_bridges_by_permit2",
+            "dying_with_a_relay_committed_deposits_once",
+            "a_relay_that_its_user_undercuts_fails_and_pays_nobody",
+            "a_gasless_swap_on_one_chain_is_paid_by_its_sponsor",
+        ],
+    ),
+    (
+        "A transfer on the venue is paid once, and its word is worth no more than its cap.",
+        &[
+            "usdc_arrives_on_the_venue_to_the_unit",
+            "a_withdrawal_arrives_to_the_unit",
+            "dying_around_a_transfer_to_the_venue_pays_once",
+            "a_transfer_of_unknown_outcome_is_looked_up_and_not_repeated",
+            "the_word_of_the_venue_has_a_cap",
+            "the_word_that_payments_failed_has_a_cap",
+        ],
+    ),
     ("The audit finds every error in the books.", &["an_audit_finds_every_forged_row"]),
 ];
 
@@ -347,44 +378,6 @@ fn documented_steps() -> Result<Vec<String>> {
         Ok(format!("{}, {}", cells.next().context("a state")?, cells.next().context("an event")?))
     })
     .collect()
-}
-
-/// Every pair of states between which a machine moves.
-fn machine_steps() -> Vec<String> {
-    let mut steps = BTreeSet::new();
-    let mut step = |machine: &str, from: &str, to: Option<&str>| {
-        if let Some(to) = to.filter(|to| *to != from) {
-            steps.insert(format!("{machine}: {from} to {to}"));
-        }
-    };
-    for from in deposit::State::ALL {
-        use deposit::Event::{Confirmed, Finalised, Landed, Vanished};
-        for event in [Confirmed, Finalised, Vanished, Landed] {
-            step("deposit", from.as_str(), deposit::step(from, event).ok().map(deposit::State::as_str));
-        }
-    }
-    for from in payment::State::ALL {
-        for event in payment::Event::ALL {
-            step("payment", from.as_str(), payment::step(from, event).ok().map(payment::State::as_str));
-        }
-    }
-    for from in hold::State::ALL {
-        for event in [hold::Event::Change, hold::Event::Post, hold::Event::Void] {
-            step("hold", from.as_str(), hold::step(from, event).ok().map(hold::State::as_str));
-        }
-    }
-    for from in claim::State::ALL {
-        use claim::Event::{Failed, Found, Paid, Signed};
-        for event in [Signed, Paid, Failed, Found] {
-            step("claim", from.as_str(), claim::step(from, event).ok().map(claim::State::as_str));
-        }
-    }
-    for from in loss::State::ALL {
-        for event in [loss::Event::Vanished, loss::Event::DeadlineFinal, loss::Event::Landed] {
-            step("loss", from.as_str(), Some(loss::step(from, event).as_str()));
-        }
-    }
-    steps.into_iter().collect()
 }
 
 fn crates() -> PathBuf {

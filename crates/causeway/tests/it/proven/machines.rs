@@ -1,5 +1,9 @@
 //! The smaller machines and their proofs.
 
+use std::collections::BTreeSet;
+
+use domain::{claim, deposit, hold, loss, payment, payout, treasury_transfer};
+
 use super::{ADOPTED, ORDINARY, PAYMENTS, Proof, REVERTED};
 
 /// The smaller machines, by where they go from and to.
@@ -31,4 +35,65 @@ pub(super) const MACHINES: &[Proof] = &[
     ("loss: missing to recovered", &["a_loss_is_booked_once_and_reversed_by_whatever_lands"]),
     ("loss: booked to recovered", &["a_deposit_that_stays_away_after_its_fill_is_a_loss"]),
     ("loss: recovered to missing", &["a_loss_is_booked_once_and_reversed_by_whatever_lands"]),
+    ("payout: intended to signed", &["settled_deposits_reach_the_treasury_exactly"]),
+    ("payout: intended to executed", &["a_used_nonce_ends_a_payout_whatever_it_was"]),
+    ("payout: signed to intended", &["an_expired_signature_is_replaced_under_the_same_nonce"]),
+    ("payout: signed to executed", &["settled_deposits_reach_the_treasury_exactly"]),
+    ("payout: signed to parked", &["a_payout_is_given_up_when_its_last_signature_runs_out"]),
+    ("payout: parked to executed", &["a_used_nonce_ends_a_payout_whatever_it_was"]),
+    ("treasury transfer: seen to credited", &["every_form_is_credited_or_shown_to_the_operator"]),
+    ("treasury transfer: seen to unattributed", &["every_form_is_credited_or_shown_to_the_operator"]),
+    ("treasury transfer: seen to gone", &["nothing_is_credited_before_it_is_final"]),
+    ("treasury transfer: gone to seen", &["a_transfer_is_credited_once_and_only_while_its_block_stands"]),
 ];
+
+/// Every pair of states between which a machine moves.
+pub(super) fn machine_steps() -> Vec<String> {
+    let mut steps = BTreeSet::new();
+    let mut step = |machine: &str, from: &str, to: Option<&str>| {
+        if let Some(to) = to.filter(|to| *to != from) {
+            steps.insert(format!("{machine}: {from} to {to}"));
+        }
+    };
+    for from in deposit::State::ALL {
+        use deposit::Event::{Confirmed, Finalised, Landed, Vanished};
+        for event in [Confirmed, Finalised, Vanished, Landed] {
+            step("deposit", from.as_str(), deposit::step(from, event).ok().map(deposit::State::as_str));
+        }
+    }
+    for from in payment::State::ALL {
+        for event in payment::Event::ALL {
+            step("payment", from.as_str(), payment::step(from, event).ok().map(payment::State::as_str));
+        }
+    }
+    for from in hold::State::ALL {
+        for event in [hold::Event::Change, hold::Event::Post, hold::Event::Void] {
+            step("hold", from.as_str(), hold::step(from, event).ok().map(hold::State::as_str));
+        }
+    }
+    for from in claim::State::ALL {
+        use claim::Event::{Failed, Found, Paid, Signed};
+        for event in [Signed, Paid, Failed, Found] {
+            step("claim", from.as_str(), claim::step(from, event).ok().map(claim::State::as_str));
+        }
+    }
+    for from in loss::State::ALL {
+        for event in [loss::Event::Vanished, loss::Event::DeadlineFinal, loss::Event::Landed] {
+            step("loss", from.as_str(), Some(loss::step(from, event).as_str()));
+        }
+    }
+    for from in payout::State::ALL {
+        use payout::Event::{GivenUp, NonceUsed, SignatureExpired, Signed};
+        for event in [Signed, SignatureExpired, GivenUp, NonceUsed] {
+            step("payout", from.as_str(), payout::step(from, event).ok().map(payout::State::as_str));
+        }
+    }
+    for from in treasury_transfer::State::ALL {
+        use treasury_transfer::Event::{BlockGone, Credited, Seen, SetAside};
+        for event in [Seen, Credited, SetAside, BlockGone] {
+            let to = treasury_transfer::step(from, event).ok().map(treasury_transfer::State::as_str);
+            step("treasury transfer", from.as_str(), to);
+        }
+    }
+    steps.into_iter().collect()
+}
