@@ -8,7 +8,7 @@ pub mod call;
 mod decide;
 pub mod gas;
 pub(crate) mod give_up;
-pub mod lane;
+pub(crate) mod lane;
 pub mod mined;
 pub mod parties;
 mod reprice;

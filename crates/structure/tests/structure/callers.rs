@@ -1,6 +1,6 @@
 //! Functions that product code may call from one file only.
 
-use crate::imports::leaves;
+use crate::imports::{Import, leaves};
 use crate::lexer::{Token, lex};
 use crate::product::product;
 use crate::tree::File;
@@ -31,14 +31,20 @@ impl Rule {
         broken
     }
 
-    /// The lines that name the function: calls, imports and mentions as a value.
+    /// The lines that name the function: calls, imports and mentions as a value. So do those that hide it: an import of
+    /// everything beside it, or of its module by another name.
     fn named_in(&self, tokens: &[Token]) -> Vec<usize> {
         let Some((module, _)) = self.function.split_once("::") else { return Vec::new() };
         let mut found = Vec::new();
         for (at, _) in tokens.iter().enumerate().filter(|(_, token)| token.is(module)) {
             leaves(tokens, at, &[], &mut found);
         }
-        found.iter().filter(|import| import.path.join("::") == self.function).map(|import| import.line).collect()
+        let names = |import: &&Import| match &import.path[..] {
+            [only] => import.name != *only,
+            [_, last] => last == "*" || import.path.join("::") == self.function,
+            _ => false,
+        };
+        found.iter().filter(names).map(|import| import.line).collect()
     }
 }
 
@@ -78,6 +84,8 @@ mod tests {
             "\nuse store::payments::{find, assign};",
             "\nuse store::payments::assign as other;",
             "\nlet f = payments::assign;",
+            "\nuse store::payments::*;",
+            "\nuse store::{payments as other};",
         ] {
             let expected = "crates/a/src/b.rs:2: only crates/a/src/lane.rs may call payments::assign";
             assert_eq!(broken(&[lane, ("crates/a/src/b.rs", text)]), [expected], "{text}");
