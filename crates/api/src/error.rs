@@ -178,9 +178,10 @@ fn quote_code(error: &QuoteError) -> Code {
         | QuoteError::GaslessUnsponsored => Code::UnsupportedExecutionType,
         QuoteError::NeedsRefundRecipient => Code::InvalidParameters,
         QuoteError::NoSpendLimiter { .. } => Code::RouterNotFound,
-        QuoteError::CallsRevert { .. } | QuoteError::CallsGas { .. } | QuoteError::RecipientRefuses { .. } => {
-            Code::DestinationTxFailed
-        }
+        QuoteError::CallsRevert { .. }
+        | QuoteError::CallsGas { .. }
+        | QuoteError::RecipientRefuses { .. }
+        | QuoteError::RecipientRefused => Code::DestinationTxFailed,
         QuoteError::Node { timed_out: true, .. } => Code::RequestTimedOut,
         QuoteError::Node { timed_out: false, .. } => Code::RpcHttpError,
         QuoteError::Refused(refusal) => refusal_code(refusal),

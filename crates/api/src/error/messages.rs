@@ -30,7 +30,7 @@ pub(crate) fn of_quote(error: &QuoteError) -> String {
         QuoteError::NoDepositAddresses { .. } => "useDepositAddress",
         QuoteError::NoPermits { .. } | QuoteError::GaslessUnsponsored => "usePermit",
         QuoteError::NeedsRefundRecipient => "refundTo",
-        QuoteError::RecipientRefuses { .. } => "recipient",
+        QuoteError::RecipientRefuses { .. } | QuoteError::RecipientRefused => "recipient",
         QuoteError::OriginSwapsDisabled => {
             return "originCurrency: it can only be deposited after a swap, and disableOriginSwaps forbids that"
                 .to_owned();
@@ -138,7 +138,10 @@ pub(crate) fn of_execute(error: &ExecuteError) -> String {
         ExecuteError::UnsupportedChain(_) => "data.chainId",
         ExecuteError::Target => "data.to",
         ExecuteError::OtherChain(_) => "requestId",
-        ExecuteError::Unpaid => "executionOptions.subsidizeFees",
+        ExecuteError::Unpaid => {
+            return "executionOptions.subsidizeFees: the gas is nobody's: quote with originGasOverhead, or set subsidizeFees"
+                .to_owned();
+        }
         ExecuteError::NoDeposit
         | ExecuteError::Reverts { .. }
         | ExecuteError::OperationFails

@@ -69,7 +69,7 @@ pub enum ExecuteError {
     OtherChain(ChainId),
     #[error("the call makes no deposit of the quoted amount under the quote's order")]
     NoDeposit,
-    #[error("the gas is nobody's: quote with originGasOverhead, or set subsidizeFees")]
+    #[error("neither the quote nor a sponsor pays for the gas")]
     Unpaid,
     #[error("the call fails: {revert}")]
     Reverts { revert: Revert, data: Bytes },

@@ -60,6 +60,8 @@ pub enum QuoteError {
     GaslessUnsponsored,
     #[error("the recipient refuses the payment{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     RecipientRefuses { reason: Option<String> },
+    #[error("the recipient refuses the payment: it did a short while ago")]
+    RecipientRefused,
     #[error("the calls revert{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     CallsRevert { reason: Option<String>, data: Bytes, attempt: Box<Attempt> },
     #[error("the fill needs {needed} gas or more, which is more than the caller or we allow")]
@@ -300,7 +302,7 @@ impl Quoter {
         };
         let recipient = Recipient { chain: ask.destination.chain, currency, address };
         match self.solver.refused_recipients.contains(recipient, &self.solver.store, self.solver.now()) {
-            true => Err(QuoteError::RecipientRefuses { reason: Some("it did a short while ago".to_owned()) }),
+            true => Err(QuoteError::RecipientRefused),
             false => Ok(()),
         }
     }
