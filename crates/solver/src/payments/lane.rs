@@ -19,7 +19,7 @@ use crate::payments::call::PaymentCall;
 
 /// A payment before it has a wallet and a nonce.
 #[derive(Clone, Debug)]
-pub struct Unassigned {
+pub(crate) struct Unassigned {
     pub subject: Subject,
     /// Zero if the payment has no request.
     pub request: RequestId,
@@ -30,13 +30,13 @@ pub struct Unassigned {
 
 /// A wallet that can pay, its lane locked until the unit ends.
 #[derive(Debug)]
-pub struct Chosen {
+pub(crate) struct Chosen {
     wallet: Address,
     payers: Option<Payers>,
 }
 
 /// The filler with the shortest lane that can pay, or the relayer that alone can, or the reason why none can.
-pub fn choose(
+pub(crate) fn choose(
     tx: &mut Tx<'_>,
     handle: &ChainHandle,
     snapshot: &Snapshot,
@@ -70,17 +70,17 @@ pub fn choose(
 }
 
 impl Chosen {
-    pub fn wallet(&self) -> Address {
+    pub(crate) fn wallet(&self) -> Address {
         self.wallet
     }
 
     /// The treasury lane, which refills our wallets and pays nobody else.
-    pub fn treasury(handle: &ChainHandle) -> Self {
+    pub(crate) fn treasury(handle: &ChainHandle) -> Self {
         Self { wallet: handle.treasury, payers: None }
     }
 
     /// Leaves the lanes for the next payment of the unit.
-    pub fn release(self, tx: &mut Tx<'_>) {
+    pub(crate) fn release(self, tx: &mut Tx<'_>) {
         if let Some(payers) = self.payers {
             payers.keep(tx);
         }
@@ -89,7 +89,7 @@ impl Chosen {
 
 /// Fixes a payment: wallet, nonce, contents and, if it settles its subject, the settlement row that excludes every
 /// other outcome. Nothing else creates payments.
-pub fn assign(
+pub(crate) fn assign(
     tx: &mut Tx<'_>,
     chosen: Chosen,
     handle: &ChainHandle,
@@ -186,7 +186,7 @@ pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Result<F
 type Committed = (BTreeMap<Address, Amount>, BTreeSet<Address>);
 
 /// Amounts that quotes may not promise again: payments that a block does not know of, and those still due.
-pub fn committed(tx: &mut Tx<'_>, handle: &ChainHandle, block: u64) -> Result<Committed, SolverError> {
+pub(crate) fn committed(tx: &mut Tx<'_>, handle: &ChainHandle, block: u64) -> Result<Committed, SolverError> {
     let mut sums: BTreeMap<Address, Amount> = BTreeMap::new();
     let chain = handle.id();
     let mut outstanding = payments::outstanding(tx, chain, block)?;
