@@ -161,18 +161,18 @@ contract DepositoryHandler is CommonBase, StdUtils {
     }
 
     /// @dev Pauses seldom and resumes soon, so that most payouts can execute.
-    function togglePause(uint8 dice) external {
+    function togglePause(uint8 seed) external {
         bool paused = depository.executionPaused();
-        if (!paused && dice % 4 != 0) return;
+        if (!paused && seed % 4 != 0) return;
         vm.prank(depositoryOwner);
         if (paused) depository.unpauseExecution();
         else depository.pauseExecution();
     }
 
     /// @dev Caps are changed more often than they are removed.
-    function setCap(uint256 which, uint96 amount, uint32 window, uint8 dice) external {
+    function setCap(uint256 which, uint96 amount, uint32 window, uint8 seed) external {
         address token = which % 4 == 0 ? address(0) : address(tokens[which % 4 - 1]);
-        window = dice % 4 == 0 ? 0 : uint32(bound(window, 1, 1 days));
+        window = seed % 4 == 0 ? 0 : uint32(bound(window, 1, 1 days));
         if (window == 0) amount = 0;
         vm.prank(depositoryOwner);
         depository.setOutflowCap(token, amount, window);

@@ -18,7 +18,7 @@ export function announcedWallet() {
   announce()
 }
 
-/** What becomes of money if a wallet stays on another chain or moves to one. */
+/** The transactions and errors of wallets that stay on another chain or move to one. */
 export async function chainsOfMoney() {
   const { send, useChain } = await import('/dashboard/assets/wallet.js')
   const chain = { id: 10, name: 'Optimism', rpcUrl: 'http://127.0.0.1:1', native: {} }
@@ -57,7 +57,7 @@ export async function chainsOfMoney() {
   }
 }
 
-/** What is sent if the node is away or the transaction fails, and somebody clicks again. */
+/** The transactions sent if the node is away or the transaction fails, and somebody clicks again. */
 export async function repeatedClicks() {
   const { memory, sendOnce } = await import('/dashboard/assets/wallet.js')
   let [sent, away, status] = [0, true, '0x1']

@@ -384,7 +384,7 @@ test('an operator is refused the refund of what has arrived, and that is recorde
   assert.ok(await page.getByText('a test', { exact: true }).first().isVisible())
 })
 
-/** What is shown is good to see and to hear, fits the screen, and is kept as a picture. */
+/** The page shown is good to see and to hear, fits the screen, and is kept as a picture. */
 async function isGood(shown, look, name) {
   assert.deepEqual(await findings(shown.page), [])
   const wider = await shown.page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth)

@@ -57,7 +57,7 @@ fn executed(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), A
         if let Some(held) = depository_ledger::lock(tx, payout.subject)? {
             depository_ledger::set_returned(tx, &held.deposit)?;
         }
-        payouts::announce(tx, stored.id)?;
+        payouts::mark_untold(tx, stored.id)?;
     }
     info!(chain.id = %payout.chain, payout = stored.id.0, amount = %payout.amount, "the depository has paid out");
     counter!("causeway_payouts_total", "chain" => payout.chain.to_string()).increment(1);

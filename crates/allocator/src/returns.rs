@@ -80,7 +80,7 @@ async fn plan(allocator: &Allocator, payout_chain: &PayoutChain, held: &Held) ->
         Whose::TheOrders => return Ok(Plan::Refuse("it has paid for the order it names")),
     }
     let Some(cost) = cost(allocator, deposit).await? else {
-        return Ok(Plan::Later("what sending it costs is not known"));
+        return Ok(Plan::Later("the cost of sending it is not known"));
     };
     let amount = held.left().saturating_sub(cost);
     Ok(if amount.is_zero() { Plan::Refuse(depository_ledger::WORTHLESS) } else { Plan::Pay(amount) })

@@ -50,7 +50,7 @@ pub(crate) async fn sign(allocator: &Allocator, payout_chain: &PayoutChain, last
         let why = match sign_one(allocator, payout_chain, last, &stored).await {
             Ok(()) => continue,
             // Nodes that are away now keep this one waiting, and not the others.
-            Err(Stop::Failed(AllocatorError::NoQuorum(doubt))) => format!("{doubt}"),
+            Err(Stop::Failed(AllocatorError::NoQuorum(no_quorum))) => format!("{no_quorum}"),
             Err(Stop::Failed(error)) => return Err(error),
             Err(Stop::NotNow(why)) => why.to_owned(),
             Err(Stop::Refused(why)) => {
@@ -84,7 +84,7 @@ async fn sign_one(
             let time = payout_chain.nodes.quorum_header(payout_chain.quorum, 0).await?.time;
             let most = time.saturating_add(allocator.terms.validity.as_secs());
             if signature.expiration > most {
-                return refused("what was decided would be good for longer than anything we sign");
+                return refused("the decided signature would be good for longer than anything we sign");
             }
             signature
         }
@@ -92,7 +92,7 @@ async fn sign_one(
     };
     let request = request(payout, signature.expiration);
     if request.struct_hash() != signature.struct_hash {
-        return refused("what was decided is not what the payout says");
+        return refused("the decided signature is not for what the payout says");
     }
     let bytes = allocator.key.sign_digest(request.digest(payout_chain.id().0, payout_chain.depository())).as_bytes();
     let (ordinal, state, now) = (signature.ordinal, step(stored.state, Event::Signed)?, allocator.now());

@@ -102,7 +102,7 @@ fn depository(app: &App, request: &Request) -> String {
     path = "/requests/{requestId}/signature",
     params(("requestId" = String, Path, description = "The request")),
     responses(
-        (status = 200, description = "What it is, signed", body = AttestationResponse),
+        (status = 200, description = "The request's data, signed", body = AttestationResponse),
         (status = 400, description = "Not a request id, or nothing is attested here", body = CodedBody),
         (status = 404, description = "No such request", body = CodedBody),
     )
@@ -144,7 +144,7 @@ pub(crate) async fn signature(
     path = "/requests/{requestId}/signature/v2",
     params(("requestId" = String, Path, description = "The request")),
     responses(
-        (status = 200, description = "What it is, signed", body = AttestationV2Response),
+        (status = 200, description = "The request's data, signed", body = AttestationV2Response),
         (status = 400, description = "Not a request id, or nothing is attested here", body = CodedBody),
         (status = 404, description = "No such request", body = CodedBody),
     )

@@ -172,7 +172,7 @@ impl ClaimResponse {
     params(("wallet" = String, Path, description = "The wallet whose balance it is")),
     request_body = ClaimBody,
     responses(
-        (status = 200, description = "What to sign; good for ten minutes and for one use", body = ClaimResponse),
+        (status = 200, description = "The data to sign; good for ten minutes and for one use", body = ClaimResponse),
         (status = 400, description = "Not to be paid out so, or more than is available", body = ErrorBody),
     )
 )]

@@ -164,7 +164,7 @@ impl Search {
     path = "/currencies/v2",
     request_body = SearchBody,
     responses(
-        (status = 200, description = "What was found, in the order of the catalogue", body = Vec<Token>),
+        (status = 200, description = "The currencies found, in the order of the catalogue", body = Vec<Token>),
         (status = 400, description = "Not a search", body = ErrorBody),
     )
 )]

@@ -253,7 +253,7 @@ pub(crate) async fn execute(
     let named = body.as_ref().ok().and_then(|ApiJson(body)| body.request_id.clone());
     let executions = app.executions.clone();
     let sent = match body.and_then(|ApiJson(body)| body.wish(&key)) {
-        // What is committed goes on whether or not the caller waits for the answer.
+        // Committed work goes on whether or not the caller waits for the answer.
         Ok(wish) => match tokio::spawn(executions.execute(wish)).await {
             Ok(sent) => sent.map_err(ApiError::from),
             Err(_) => Err(ApiError::Internal),

@@ -102,7 +102,7 @@ pub(crate) async fn fast_fill(
 ) -> ApiResult<FastFillResponse> {
     let wallet = key.wallet.ok_or(ApiError::Forbidden("no wallet is linked to this key"))?;
     let wish = Wish { request: body.request()?, key: key.id, wallet, amount: body.amount()?, most: body.most()? };
-    // What is committed goes on whether or not the caller waits for the answer.
+    // Committed work goes on whether or not the caller waits for the answer.
     let answer = tokio::spawn(app.fast_fills.clone().fill(wish)).await.map_err(|_| ApiError::Internal)??;
     let message = match answer {
         Answer::Queued => "The fill is on its way",

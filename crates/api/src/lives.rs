@@ -47,7 +47,7 @@ pub(crate) struct InstanceReport {
     leases: Vec<LeaseReport>,
 }
 
-/// A duty that one process has at a time.
+/// A lease, which one process holds at a time.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct LeaseReport {

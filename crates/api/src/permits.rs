@@ -100,7 +100,7 @@ pub(crate) async fn permit(
     ApiJson(body): ApiJson<PermitBody>,
 ) -> ApiResult<PermitResponse> {
     let (signed, id, signature) = (body.signed()?, body.id()?, query.signature()?);
-    // What is committed goes on whether or not the caller waits for the answer.
+    // Committed work goes on whether or not the caller waits for the answer.
     match signed {
         Signed::Claim => {
             tokio::spawn(app.claims.clone().accept(id.0, signature)).await.map_err(|_| ApiError::Internal)??;

@@ -1,7 +1,7 @@
-//! `POST /transactions/index` and `POST /transactions/single`: clients announce what they have sent.
+//! `POST /transactions/index` and `POST /transactions/single`: hints of clients about transactions they have sent.
 //!
 //! A hint and no more: deposits are found on the chain by themselves, whoever sent them and whether or not anyone says
-//! so. An announced transaction is checked for form, noted, and looked up by the worker; no caller waits for that.
+//! so. The transaction is checked for form, noted, and looked up by the worker; no caller waits for that.
 
 use alloy_primitives::B256;
 use axum::Json;

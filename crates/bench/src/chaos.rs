@@ -61,7 +61,7 @@ const BLOCK_TIME: Duration = Duration::from_millis(250);
 /// The approximate time between two kills.
 const BETWEEN_KILLS: Duration = Duration::from_millis(2_300);
 /// Blocks mined on top of the users' funding: no reorg reaches it.
-const DEEP: u64 = 10;
+const FUNDING_DEPTH_BLOCKS: u64 = 10;
 /// Time of the chain for which a fast fill waits for its deposit: short, so that it passes during the run.
 const FAST_FILL_WINDOW: Duration = Duration::from_secs(60);
 /// Time for which too little at a deposit address waits for the rest.
@@ -220,7 +220,7 @@ impl<'a> Chaos<'a> {
         self.adversary.fund(self.devnet, &sends).await?;
         let market = Market::new(self.devnet).await?;
         for chain in chains {
-            let deep = chain.block_number().await? + DEEP;
+            let deep = chain.block_number().await? + FUNDING_DEPTH_BLOCKS;
             while chain.block_number().await? < deep {
                 tokio::time::sleep(BLOCK_TIME).await;
             }

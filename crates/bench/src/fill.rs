@@ -30,7 +30,7 @@ use crate::client::{Client, post};
 use crate::processes::Watched;
 
 /// The delay added to every node call in the second half.
-const FAR: Duration = Duration::from_millis(30);
+const FAR_NODE_DELAY: Duration = Duration::from_millis(30);
 const FILL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Enough gas for a native deposit.
 const DEPOSIT_GAS: u64 = 120_000;
@@ -88,7 +88,7 @@ pub(crate) async fn measure(args: &FillArgs) -> Result<Report> {
         venue: None,
     };
     let is_left_out = |part| args.only.is_some_and(|only| only != part);
-    for (part, delay) in [(Part::Near, Duration::ZERO), (Part::Far, FAR)] {
+    for (part, delay) in [(Part::Near, Duration::ZERO), (Part::Far, FAR_NODE_DELAY)] {
         if is_left_out(part) {
             continue;
         }

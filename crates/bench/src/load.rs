@@ -18,7 +18,7 @@ const MAX_IN_SEQUENCE: usize = 5_000;
 const WARM_UP: usize = 200;
 /// Length of one turn before the other kind's. It does not divide a second: blocks and checkpoints come every second,
 /// and would otherwise all fall on one of the two.
-const TURN: Duration = Duration::from_millis(170);
+const TURN_LENGTH: Duration = Duration::from_millis(170);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
@@ -62,7 +62,7 @@ pub(crate) async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort:
         while Instant::now() < until {
             let mut costs = [0; 2];
             for kind in order {
-                let loaded = load(address, &requests[kind], Effort { time: TURN, ..effort }).await?;
+                let loaded = load(address, &requests[kind], Effort { time: TURN_LENGTH, ..effort }).await?;
                 let time = nanos(loaded.cpu.unwrap_or_default());
                 costs[kind] = time.checked_div(loaded.series.nanos.len() as u64).unwrap_or_default();
             }

@@ -21,7 +21,7 @@ const NATIVE: &str = "0x0000000000000000000000000000000000000000";
 /// The kind that the sponsored quote is compared with.
 const EXCHANGE: &str = "USDC to USDT";
 /// The delay added to every node call in the second half.
-const FAR: Duration = Duration::from_millis(30);
+const FAR_NODE_DELAY: Duration = Duration::from_millis(30);
 
 pub(crate) async fn measure(args: &QuoteArgs) -> Result<Report> {
     let progress = Progress::new(|text| eprintln!("{text}"));
@@ -42,7 +42,7 @@ pub(crate) async fn measure(args: &QuoteArgs) -> Result<Report> {
         synced_append: disk::synced_appends(&args.folder)?,
         groups: Vec::new(),
     };
-    for delay in [Duration::ZERO, FAR] {
+    for delay in [Duration::ZERO, FAR_NODE_DELAY] {
         for chain in &devnet.chains {
             chain.faults.update(|fault| fault.delay = delay);
         }

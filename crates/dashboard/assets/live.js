@@ -3,13 +3,13 @@
 import { prepare } from './copy.js';
 
 /** The shortest time between two loads: an account has so many pages a minute, for all of its tabs. */
-const SPACING = 3000;
+const MIN_LOAD_INTERVAL_MILLIS = 3000;
 /** Several events come at once; one load shows them all. */
-const PAUSE = 400;
+const LOAD_DELAY_MILLIS = 400;
 /** Facts of a listing are written shortly after the event, so that the page looks once more. */
-const ONCE_MORE = 2900;
-const LOAD_LIMIT = 10000;
-const RECONNECT = 30000;
+const SECOND_LOAD_DELAY_MILLIS = 2900;
+const LOAD_TIMEOUT_MILLIS = 10000;
+const RECONNECT_MILLIS = 30000;
 const MAX_RECONNECTS = 20;
 
 let timer;
@@ -30,7 +30,8 @@ function keepOpen(from, to) {
 }
 
 async function load() {
-  const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal: AbortSignal.timeout(LOAD_LIMIT) });
+  const signal = AbortSignal.timeout(LOAD_TIMEOUT_MILLIS);
+  const response = await fetch(location.href, { headers: { accept: 'text/html' }, signal });
   if (!response.ok || response.redirected) return;
   const fresh = new DOMParser().parseFromString(await response.text(), 'text/html');
   skipped = false;
@@ -49,7 +50,7 @@ async function load() {
 
 function plan(at) {
   if (timer || loading || document.hidden) return;
-  const due = Math.max(at, began + SPACING);
+  const due = Math.max(at, began + MIN_LOAD_INTERVAL_MILLIS);
   timer = setTimeout(async () => {
     [timer, loading, began] = [undefined, true, Date.now()];
     try {
@@ -66,7 +67,7 @@ function plan(at) {
 function changed(later) {
   const now = Date.now();
   wanted = Math.max(wanted, now + later);
-  plan(now + PAUSE);
+  plan(now + LOAD_DELAY_MILLIS);
 }
 
 const parts = [...document.querySelectorAll('[data-live]')];
@@ -80,7 +81,7 @@ function listen() {
   if (every || document.hidden || (events && events.readyState !== EventSource.CLOSED)) return;
   clearTimeout(waiting);
   events = new EventSource('/dashboard/live');
-  events.addEventListener('request.status.updated', () => changed(ONCE_MORE));
+  events.addEventListener('request.status.updated', () => changed(SECOND_LOAD_DELAY_MILLIS));
   // Also the first time: something may have happened between the page and its stream.
   events.addEventListener('open', () => {
     reconnects = 0;
@@ -90,7 +91,7 @@ function listen() {
     // After a refusal a browser gives up.
     if (events.readyState !== EventSource.CLOSED || reconnects >= MAX_RECONNECTS) return;
     reconnects += 1;
-    waiting = setTimeout(listen, RECONNECT);
+    waiting = setTimeout(listen, RECONNECT_MILLIS);
   });
 }
 

@@ -30,7 +30,7 @@ alarms! {
     ChainPaused = "chain-paused",
     /// A chain's prices and balances are not known, or its pools contradict them.
     MarketUnknown = "market-unknown",
-    /// Blocks of a chain are taken in too late.
+    /// Blocks of a chain are applied too late.
     ChainBehind = "chain-behind",
     /// The nodes of a chain contradict each other.
     NodesDisagree = "nodes-disagree",

@@ -1,4 +1,4 @@
-//! Figures as text, without asking for memory: a quote is written with about a hundred of them.
+//! Figures as text, without allocating: a quote is written with about a hundred of them.
 
 use std::fmt;
 

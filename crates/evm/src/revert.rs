@@ -92,12 +92,12 @@ const NAMED: &[&str] = &[
 ];
 
 /// The number of nested wrappers that are opened.
-const DEEPEST: usize = 4;
+const MAX_NESTED_WRAPPERS: usize = 4;
 
 /// Decodes the data of a revert.
 pub fn decode(data: &[u8]) -> Revert {
     let mut data = data.to_vec();
-    for _ in 0..DEEPEST {
+    for _ in 0..MAX_NESTED_WRAPPERS {
         let Ok(wrapped) = Depository::CallFailed::abi_decode(&data) else { break };
         data = wrapped.returnData.to_vec();
     }
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn a_wrapped_revert_is_opened() {
         let mut data = Bytes::from(Sentence::from("STF").abi_encode());
-        for _ in 0..DEEPEST {
+        for _ in 0..MAX_NESTED_WRAPPERS {
             data = Depository::CallFailed { returnData: data }.abi_encode().into();
         }
         assert_eq!(decode(&data), Revert::Said("STF".to_owned()));

@@ -24,7 +24,7 @@ const POOLS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The head start of those who look for deposits in a new head. Reading a market is a lot of work for a node, and
 /// payments made now go by the current snapshot.
-const DEPOSITS_FIRST: Duration = Duration::from_millis(20);
+const DEPOSITS_HEAD_START: Duration = Duration::from_millis(20);
 
 /// The pause before a head that could not be read is tried again, where there are several nodes: the second may have
 /// been behind.
@@ -73,7 +73,7 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
                 if changed.is_err() {
                     return;
                 }
-                tokio::time::sleep(DEPOSITS_FIRST).await;
+                tokio::time::sleep(DEPOSITS_HEAD_START).await;
             }
             // The same head again, now with more pools, or fewer.
             () = learned => {}

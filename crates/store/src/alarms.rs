@@ -17,9 +17,9 @@ pub struct Counted {
 }
 
 /// Time that a payment may wait before a person should know.
-const PAYMENT_WAITS: Duration = Duration::from_secs(600);
+const MAX_PAYMENT_WAIT: Duration = Duration::from_secs(600);
 /// Time for which a loss is told: it cannot be undone, and must not hide the next one.
-const LOSS_TOLD: Duration = Duration::from_secs(86_400);
+const LOSS_ALARM_PERIOD: Duration = Duration::from_secs(86_400);
 
 /// Every query gives chains and numbers of rows; `$1` is a time in the past. All of them read an index or a small table.
 const QUERIES: [(Alarm, Duration, &str); 7] = [
@@ -31,7 +31,7 @@ const QUERIES: [(Alarm, Duration, &str); 7] = [
     (Alarm::PaymentParked, Duration::ZERO, "select chain_id, count(*) from due where parked = 1 group by chain_id"),
     (
         Alarm::PaymentWaits,
-        PAYMENT_WAITS,
+        MAX_PAYMENT_WAIT,
         "select chain_id, count(*) from due where parked = 0 and created_at < $1 group by chain_id",
     ),
     // A fast fill is paid out before its deposit: that deposit is expected, not missing.
@@ -43,7 +43,7 @@ const QUERIES: [(Alarm, Duration, &str); 7] = [
     ),
     (
         Alarm::LossBooked,
-        LOSS_TOLD,
+        LOSS_ALARM_PERIOD,
         "select chain_id, count(*) from loss where state = 'booked' and booked_at > $1 group by chain_id",
     ),
     // Dust, which anyone can send, waits for nobody.

@@ -183,7 +183,7 @@ pub fn explain(tx: &mut Tx<'_>, id: PayoutId, why: &str, now: Timestamp) -> Resu
 }
 
 /// Leaves an executed payout for the worker, which tells the request that it ends.
-pub fn announce(tx: &mut Tx<'_>, id: PayoutId) -> Result<(), StoreError> {
+pub fn mark_untold(tx: &mut Tx<'_>, id: PayoutId) -> Result<(), StoreError> {
     tx.execute("update payout set told = 0 where payout_id = $1", &[id.0.into()])?;
     Ok(())
 }

@@ -233,7 +233,7 @@ pub struct Hashes {
 
 pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     if request.quote.terms.is_none() {
-        return alone(tx, request);
+        return same_chain_hashes(tx, request);
     }
     if request.parent.is_some() {
         return of_child(tx, request);
@@ -264,7 +264,7 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
 /// The transactions that paid for a request.
 pub fn deposit_hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Vec<alloy_primitives::B256>, StoreError> {
     if request.quote.terms.is_none() {
-        return alone(tx, request).map(|hashes| hashes.deposits);
+        return same_chain_hashes(tx, request).map(|hashes| hashes.deposits);
     }
     if request.parent.is_some() {
         return of_child(tx, request).map(|hashes| hashes.deposits);
@@ -303,7 +303,7 @@ fn of_child(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
 }
 
 /// A same-chain transaction is both the deposit and the payment.
-fn alone(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
+fn same_chain_hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> {
     let records = records::of_request(tx, request.id)?;
     let hashes: Vec<_> = records.iter().filter(|record| !record.gone).map(|record| record.tx).collect();
     Ok(Hashes { deposits: hashes.clone(), payments: hashes })

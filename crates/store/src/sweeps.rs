@@ -207,7 +207,7 @@ pub fn missing(
 /// count as having come back, unless one has the order's slot.
 pub fn shortfall(tx: &mut Tx<'_>, order: OrderId, before: Option<DepositId>) -> Result<Amount, StoreError> {
     let Some(known) = losses::find(tx, order)? else { return Ok(Amount::ZERO) };
-    // What a strict address was paid beyond its order was not paid out.
+    // The amount that a strict address was paid beyond its order was not paid out.
     let quoted = match deposit_addresses::of_request(tx, known.loss.request)? {
         Some(given) if given.kind == Kind::Strict && given.order == order => {
             requests::find(tx, known.loss.request)?.map(|request| request.quote.figures.deposit)

@@ -126,7 +126,7 @@ async fn start_of_body(mut response: reqwest::Response, limit: Duration) -> Opti
             }
         }
     };
-    // What came in time is kept.
+    // The part that came in time is kept.
     let _ = tokio::time::timeout(limit, read).await;
     (!start.is_empty()).then(|| shortened(&String::from_utf8_lossy(&start), MAX_BODY))
 }

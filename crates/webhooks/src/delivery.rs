@@ -28,7 +28,7 @@ use crate::recorder::{self, Ended, ROWS_PER_UNIT};
 use crate::signature::{
     DELIVERY_HEADER, OTHER_SIGNATURE_HEADER, SEQUENCE_HEADER, SIGNATURE_HEADER, TEST_HEADER, TIMESTAMP_HEADER, sign,
 };
-use crate::slots::{SLOW, Slot, Slots};
+use crate::slots::{SLOW_ANSWER_THRESHOLD, Slot, Slots};
 use crate::target::Target;
 use crate::throttle::Throttle;
 
@@ -220,7 +220,7 @@ impl Deliverer {
             _ if reply.is_accepted() => Answer::Accepted,
             _ => Answer::Refused,
         };
-        slot.answered(answer == Answer::Accepted && began.elapsed() < SLOW);
+        slot.answered(answer == Answer::Accepted && began.elapsed() < SLOW_ANSWER_THRESHOLD);
         let (now, is_test) = ((self.env.clock)(), candidate.event.is_none());
         let after = self.settings.retries.after(answer, candidate.failed, is_test, now, self.env.roll());
         measure(answer, after, &reply);

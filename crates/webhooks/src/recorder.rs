@@ -19,7 +19,7 @@ use crate::slots::{MAX_UNDER_WAY, Slot};
 /// Rows that one unit changes, here and in a claim: a payment waits for no more of them.
 pub(crate) const ROWS_PER_UNIT: usize = 32;
 /// The longest wait of a result for others. Receivers answer one by one, and each unit costs the writer a sync to disk.
-const LINGER: Duration = Duration::from_millis(10);
+const GATHER_TIMEOUT: Duration = Duration::from_millis(10);
 /// Tries to record results, and the pause between them. After the last the events are posted once more.
 const MAX_TRIES: u32 = 5;
 const RETRY_PAUSE: Duration = Duration::from_millis(300);
@@ -54,7 +54,7 @@ async fn run(store: Store, clock: fn() -> Timestamp, mut results: mpsc::Receiver
 
 /// Waits a little for results to be recorded together.
 async fn gather(results: &mut mpsc::Receiver<Ended>, ended: &mut Vec<Ended>) {
-    let until = Instant::now() + LINGER;
+    let until = Instant::now() + GATHER_TIMEOUT;
     while ended.len() < ROWS_PER_UNIT && !fills_its_endpoint(ended) {
         match tokio::time::timeout_at(until, results.recv()).await {
             Ok(Some(next)) => ended.push(next),

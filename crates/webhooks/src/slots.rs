@@ -19,7 +19,7 @@ const SLOW_SLOTS: usize = 32;
 /// All posts under way in a process.
 pub(crate) const MAX_UNDER_WAY: usize = QUICK_SLOTS + SLOW_SLOTS;
 /// An answer that takes longer is a slow one.
-pub(crate) const SLOW: Duration = Duration::from_secs(2);
+pub(crate) const SLOW_ANSWER_THRESHOLD: Duration = Duration::from_secs(2);
 /// Endpoints that are remembered; beyond that all are forgotten, and have a single slot again.
 const MAX_REMEMBERED: usize = 10_000;
 

@@ -19,8 +19,8 @@ use tokio::time::{Instant, Sleep};
 use crate::error::Code;
 
 /// The longest, and the most, that is read of a client that goes on sending after its last answer.
-const LINGER: Duration = Duration::from_secs(1);
-const MAX_LINGER: usize = 4 * 1024 * 1024;
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_LINGER_BYTES: usize = 4 * 1024 * 1024;
 
 /// How long a client is waited for: for a header, between two calls, and while it takes nothing of its answer.
 #[derive(Clone, Copy, Debug)]
@@ -251,7 +251,7 @@ impl AsyncWrite for Watched {
             this.writing.armed = None;
         }
         let mut scratch = [0; 4096];
-        while this.lingered.is_some_and(|lingered| lingered < MAX_LINGER) {
+        while this.lingered.is_some_and(|lingered| lingered < MAX_LINGER_BYTES) {
             let mut read = ReadBuf::new(&mut scratch);
             match Pin::new(&mut this.stream).poll_read(cx, &mut read) {
                 Poll::Ready(Ok(())) if !read.filled().is_empty() => {
@@ -259,7 +259,7 @@ impl AsyncWrite for Watched {
                 }
                 Poll::Ready(_) => break,
                 Poll::Pending => {
-                    ready!(this.writing.poll(cx, IDLE, LINGER));
+                    ready!(this.writing.poll(cx, IDLE, LINGER_TIMEOUT));
                     break;
                 }
             }

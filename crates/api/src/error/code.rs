@@ -72,7 +72,7 @@ codes! {
     ChainDisabled = "CHAIN_DISABLED", BAD_REQUEST, Later,
         "the chain takes no transfers at the moment";
     Conflict = "CONFLICT", CONFLICT, No,
-        "what is there already does not allow it; the message says why";
+        "the present state does not allow it; the message says why";
     DestinationTxFailed = "DESTINATION_TX_FAILED", BAD_REQUEST, No,
         "the fill was tried and fails: calls that revert, too much gas, a recipient that refuses; see `errorData`";
     RouterNotFound = "ERC20_ROUTER_ADDRESS_NOT_FOUND", INTERNAL_SERVER_ERROR, No,

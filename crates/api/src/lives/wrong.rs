@@ -37,7 +37,7 @@ pub(super) fn on_chain(app: &App, chain: &Chain) -> Vec<Wrong> {
         handle.and_then(|handle| handle.health.refusing()).map(|why| (Alarm::ChainRefused, why.to_string())),
         handle.and_then(|handle| handle.health.paused()).map(|why| (Alarm::ChainPaused, why.to_string())),
         market.map(|error| (Alarm::MarketUnknown, error.to_string())),
-        behind.then(|| (Alarm::ChainBehind, "blocks are taken in more than a minute late".to_owned())),
+        behind.then(|| (Alarm::ChainBehind, "blocks are applied more than a minute late".to_owned())),
         low_on_gas(app, chain).map(|wallets| (Alarm::GasLow, wallets)),
     ];
     let raised = handle.map(|handle| handle.health.alarms.all()).unwrap_or_default();

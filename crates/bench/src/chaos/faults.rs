@@ -19,7 +19,7 @@ use super::calls::relay_of;
 use super::traffic::Traffic;
 
 /// The deepest reorg: below the finality depth.
-pub(crate) const DEEPEST: u64 = 5;
+pub(crate) const MAX_REORG_DEPTH: u64 = 5;
 /// Logs that a node lists in one answer.
 const MAX_LOGS: usize = 2_000;
 /// Blocks to wait for one with a transaction in it.
@@ -229,7 +229,7 @@ async fn reorg(chain: &Chain, counts: &Counts, rng: &mut Rng) -> Result<Reorged>
     struct Block {
         transactions: Vec<Tx>,
     }
-    let (head, depth) = (chain.block_number().await?, rng.between(1, DEEPEST));
+    let (head, depth) = (chain.block_number().await?, rng.between(1, MAX_REORG_DEPTH));
     let mut removed = Vec::new();
     for (place, number) in (head + 1 - depth..=head).enumerate() {
         let block: Block = chain.rpc("eth_getBlockByNumber", json!([U64::from(number), true])).await?;

@@ -12,7 +12,7 @@ use devnet::Chain;
 use tokio::sync::watch;
 
 use super::api::Api;
-use super::faults::DEEPEST;
+use super::faults::MAX_REORG_DEPTH;
 use super::market::{History, Market};
 use super::worth::{Change, Holding, Party, holdings};
 
@@ -80,7 +80,7 @@ impl<'a> Record<'a> {
             let mut heads = Vec::new();
             for index in 0..self.chains.len() {
                 let head = self.chains[index].block_number().await?;
-                self.read_to(index, head.saturating_sub(DEEPEST + 1)).await?;
+                self.read_to(index, head.saturating_sub(MAX_REORG_DEPTH + 1)).await?;
                 heads.push(head);
             }
             self.look_at_balances(&heads).await;

@@ -14,7 +14,7 @@ use crate::{cpu, processes};
 /// Deposits in one JSON-RPC batch.
 const TXS_PER_BATCH: usize = 50;
 /// The longest time without a fill in any block before the run counts as stuck.
-const STUCK: Duration = Duration::from_secs(60);
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) async fn measure(filling: &Filling<'_>, args: &FillArgs) -> Result<Throughput> {
     let count = usize::try_from(args.rate * args.seconds)?;
@@ -38,7 +38,7 @@ pub(crate) async fn measure(filling: &Filling<'_>, args: &FillArgs) -> Result<Th
         let (mut block, mut filled, mut last) = (first_block, 0, Instant::now());
         let mut first = None;
         while filled < count {
-            ensure!(last.elapsed() < STUCK, "only {filled} of {count} were filled");
+            ensure!(last.elapsed() < STALL_TIMEOUT, "only {filled} of {count} were filled");
             if destination.block_number().await? <= block {
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;

@@ -1,4 +1,4 @@
-//! A payment that was mined and not taken in: the node did not show it, or the unit failed.
+//! A payment that was mined and not applied: the node did not show it, or the unit failed.
 
 use alloy::primitives::{Address, U256};
 use anyhow::{Result, ensure};

@@ -97,7 +97,7 @@ async fn apps_earn_by_same_chain_transactions() -> Result<()> {
     service.stop().await?;
     let findings = agrees(&harness).await?;
     let checks = findings["checks"].as_array().cloned().unwrap_or_default();
-    let booked = checks.iter().find(|check| check["check"].as_str().is_some_and(|what| what.contains("alone")));
+    let booked = checks.iter().find(|check| check["check"].as_str().is_some_and(|what| what.contains("same-chain")));
     ensure!(booked.is_some_and(|check| check["compared"] == 4), "{findings}");
     Ok(())
 }

@@ -20,7 +20,7 @@ use crate::orders::deposits::counts;
 const BLOCKS_PER_RANGE: u64 = 500;
 const MAX_DEPOSITS: i64 = 50_000;
 /// Blocks searched for unknown deposits if neither the database nor the configuration names a first block.
-const BACK: u64 = 512;
+const DEFAULT_SEARCH_BLOCKS: u64 = 512;
 
 type Sums = BTreeMap<Address, Amount>;
 
@@ -28,11 +28,12 @@ impl Audit<'_, '_> {
     pub(super) fn depository(&mut self, handle: &ChainHandle, at: Head) -> Result<(), SolverError> {
         let name = &handle.chain.name;
         let mut deposits = Check::new(name, "deposits are those on the chain");
-        let mut executions = Check::new(name, "what left the depository was signed for");
+        let mut executions = Check::new(name, "payouts of the depository were signed for");
         let (mut came, mut went) = (Sums::new(), Sums::new());
         let known = audit::first_block(self.tx, handle.id())?;
         let configured = handle.settings.start_block.map(|block| block + 1);
-        let begin = [known, configured].into_iter().flatten().min().unwrap_or(at.number.saturating_sub(BACK));
+        let begin =
+            [known, configured].into_iter().flatten().min().unwrap_or(at.number.saturating_sub(DEFAULT_SEARCH_BLOCKS));
         let mut first = begin;
         while first <= at.number {
             let last = at.number.min(first.saturating_add(BLOCKS_PER_RANGE - 1));

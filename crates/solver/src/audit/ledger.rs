@@ -101,7 +101,7 @@ impl Audit<'_, '_> {
 
     /// Checks that the app fees of same-chain transactions were booked, and that nothing else was.
     pub(super) fn same_chain(&mut self) -> Result<(), SolverError> {
-        let mut check = Check::new("", "what users did alone is booked to apps as it was worth");
+        let mut check = Check::new("", "same-chain transactions are booked to apps at their worth");
         let mut after = SameChainId(0);
         loop {
             let page = same_chain::booked_after(self.tx, after, PAGE)?;
@@ -116,7 +116,7 @@ impl Audit<'_, '_> {
         }
         let (written, expected) = (audit::entries_of_same_chain(self.tx)?, check.compared);
         if written != expected {
-            check.differs(format!("{written} entries are of what users did alone, which gives {expected}"));
+            check.differs(format!("{written} entries are of same-chain transactions, which give {expected}"));
         }
         self.checks.push(check);
         Ok(())

@@ -11,7 +11,7 @@ const MAX_LOSSES: i64 = 1_000;
 
 impl Audit<'_, '_> {
     pub(super) fn losses(&mut self) -> Result<(), SolverError> {
-        let mut check = Check::new("", "what was paid out has its deposit, or is known as a loss");
+        let mut check = Check::new("", "orders that were paid out have their deposit, or are known as a loss");
         for order in losses::unexplained(self.tx, MAX_LOSSES)? {
             check.differs(format!("order {order} was paid out, and has neither a deposit nor a loss"));
         }

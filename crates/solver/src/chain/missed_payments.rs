@@ -132,7 +132,7 @@ async fn look(
         match find(solver, handle, &stored, cursor).await {
             Ok(Search::Found(found)) => {
                 counter!("causeway_payments_missed_total", "chain" => chain.to_string()).increment(1);
-                error!(chain.id = %chain, tx = %found.sent.hash, nonce = stored.payment.nonce, "a payment was mined and not taken in: it is now");
+                error!(chain.id = %chain, tx = %found.sent.hash, nonce = stored.payment.nonce, "a payment was mined and not applied: it is now");
                 apply_late_payment(solver, handle, *found).await?;
             }
             Ok(Search::Later) => {}

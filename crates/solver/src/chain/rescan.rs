@@ -1,6 +1,6 @@
 //! The rescan: blocks that the walk read one by one are read again once they are final, by range and from every node.
 //!
-//! A deposit that a node did not show the first time is found here and taken in like every other, once two nodes show
+//! A deposit that a node did not show the first time is found here and recorded like every other, once two nodes show
 //! it, if there are two. That should never happen, so it is counted. A deposit that only one node shows is rescanned
 //! for a while, and then left to a person.
 
@@ -135,8 +135,8 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
             }
             Verdict::GiveUp { first_time: false } => {}
             Verdict::GiveUp { first_time: true } => {
-                error!(chain.id = %chain, block = number, %hash, "only one node shows a deposit in block {number}: not taken in");
-                let what = format!("only one node shows a deposit in block {number}: it is not taken in");
+                error!(chain.id = %chain, block = number, %hash, "only one node shows a deposit in block {number}: not recorded");
+                let what = format!("only one node shows a deposit in block {number}: it is not recorded");
                 handle.health.alarms.raise(Alarm::DepositDoubtful, what);
             }
         }
@@ -148,14 +148,14 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, doubts: &mut Doub
     Ok(settled == end && end < last)
 }
 
-/// Result of a block's rescan: clear if all events shown in it were taken in.
+/// Result of a block's rescan: clear if all events shown in it are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scan {
     Clear,
     Doubtful,
 }
 
-/// Takes in the unknown events of one block.
+/// Applies the unknown events of one block.
 pub(crate) async fn look_at(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,

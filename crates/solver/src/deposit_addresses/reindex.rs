@@ -154,7 +154,7 @@ impl Reindexer {
         let (handle, context) = (handle.clone(), self.0.context());
         let unit = move |tx: &mut Tx<'_>| {
             note_found(tx, &handle, walk, &given, currency, balance.units(), &context)?;
-            // What was left where it is gets another chance.
+            // A balance that was left where it is gets another chance.
             let place = Place { address: given.address, currency };
             Ok::<_, SolverError>(arrivals::postpone(tx, handle.id(), place, context.now)?)
         };

@@ -384,7 +384,7 @@ async fn requote(
         }
         Err(refused) => refused,
     };
-    debug!(chain.id = %handle.id(), address = %place.address, %refused, "what arrived at a deposit address cannot be quoted");
+    debug!(chain.id = %handle.id(), address = %place.address, %refused, "the balance of a deposit address cannot be quoted");
     let too_low = matches!(refused, QuoteError::TooLow { .. } | QuoteError::Dust { .. });
     let reason: FailReason = unquotable(too_low, arrived.age, grace)?;
     (can_go_back(facts, arrived.balance) && arrived.worth_returning).then_some(Purpose::Back(reason))

@@ -167,12 +167,15 @@ fn void(
     reason: FailReason,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
-    let alone = request.quote.terms.is_none();
-    if alone && request.state == RequestState::Success && !records::has_succeeded(tx, request.id, Direction::In)? {
+    let is_same_chain = request.quote.terms.is_none();
+    if is_same_chain
+        && request.state == RequestState::Success
+        && !records::has_succeeded(tx, request.id, Direction::In)?
+    {
         // A reorg took the success away, and the same bytes failed where they landed again.
         return advance(tx, request, Event::Executed { success: false }, &(), context);
     }
-    let stands = !alone
+    let stands = !is_same_chain
         && (fast_fills::of_order(tx, request.order_id)?.is_some() || deposits::is_paid_for(tx, request.order_id)?);
     let event = if stands { Event::RelayGone } else { Event::RelayVoid { reason } };
     advance(tx, request, event, &(), context)

@@ -23,11 +23,11 @@ const CHECKED: i64 = i64::MIN;
 
 #[derive(Debug)]
 pub struct Health {
-    /// The number of the last block taken in.
+    /// The number of the last applied block.
     pub taken: watch::Sender<u64>,
-    /// The number of the last block taken in that most nodes have: what becomes final counts from it.
+    /// The number of the last applied block that most nodes have: what becomes final counts from it.
     standing: AtomicU64,
-    /// The number of blocks taken in since then.
+    /// The number of applied blocks since then.
     unagreed: AtomicU64,
     /// Notified when a transaction of ours has failed, so that its cause is read soon.
     pub failed: Notify,
@@ -44,7 +44,7 @@ pub struct Health {
     last_transfer: AtomicI64,
     /// Amounts on their way out or due, by currency; they may not be promised again.
     committed: ArcSwap<BTreeMap<Address, Amount>>,
-    /// Wallets with unmined payments as of the last block taken in. None before the first.
+    /// Wallets with unmined payments as of the last applied block. None before the first.
     unmined: ArcSwapOption<BTreeSet<Address>>,
 }
 
@@ -120,7 +120,7 @@ impl Health {
         self.last_transfer.store(id.0, Ordering::Relaxed);
     }
 
-    /// Notes a block taken in, and whether most nodes have it. Returns the number of blocks since one that most have.
+    /// Notes an applied block, and whether most nodes have it. Returns the number of blocks since one that most have.
     pub fn walked(&self, number: u64, stands: bool) -> u64 {
         if stands {
             self.standing.store(number, Ordering::Relaxed);
@@ -130,12 +130,12 @@ impl Health {
         self.unagreed.fetch_add(1, Ordering::Relaxed).saturating_add(1)
     }
 
-    /// The number of the last block taken in that most nodes have; zero before the first.
+    /// The number of the last applied block that most nodes have; zero before the first.
     pub fn standing(&self) -> u64 {
         self.standing.load(Ordering::Relaxed)
     }
 
-    /// The number of blocks taken in since one that most nodes have.
+    /// The number of applied blocks since one that most nodes have.
     pub fn unagreed(&self) -> u64 {
         self.unagreed.load(Ordering::Relaxed)
     }
@@ -145,7 +145,7 @@ impl Health {
         self.unagreed.store(blocks, Ordering::Relaxed);
     }
 
-    /// Notes that the last blocks taken in were undone.
+    /// Notes that the last applied blocks were undone.
     pub fn rewound(&self, blocks: u64, to: u64) {
         self.set_unagreed(self.unagreed().saturating_sub(blocks));
         self.standing.fetch_min(to, Ordering::Relaxed);

@@ -221,7 +221,7 @@ fn fill_up(
     let (refills, fees) = match (obstacle(handle, lane, seen), fees) {
         (None, Some(fees)) => (levels.refills(&wanted, spare(tx, handle, seen, fees, wanted.len())?), fees),
         (why, _) => {
-            let why = why.unwrap_or("what gas costs is not known, or is above the cap");
+            let why = why.unwrap_or("the price of gas is not known, or is above the cap");
             wanted.iter().try_for_each(|(wallet, _)| gas_refills::explain(tx, chain, *wallet, why))?;
             return Ok(Vec::new());
         }

@@ -17,7 +17,7 @@ use crate::thread::spawn;
 use crate::{Options, Store, StoreError, Tx};
 
 /// The time the thread listens before it checks whether something else is due.
-const SLICE: Duration = Duration::from_millis(200);
+const LISTEN_INTERVAL: Duration = Duration::from_millis(200);
 /// The most hanging connections that are abandoned for new ones.
 const MAX_HANGING: u32 = 4;
 /// The age at which rows of dead processes are deleted.
@@ -148,13 +148,13 @@ impl Heartbeat {
         let began = Instant::now();
         if listening
             && let Ok((client, _)) = link.connected()
-            && let Ok(Some(_)) = client.notifications().timeout_iter(SLICE).next()
+            && let Ok(Some(_)) = client.notifications().timeout_iter(LISTEN_INTERVAL).next()
         {
             self.wakes.send_modify(|count| *count += 1);
             return;
         }
         // A connection that has ended does not wait.
-        std::thread::sleep(SLICE.saturating_sub(began.elapsed()));
+        std::thread::sleep(LISTEN_INTERVAL.saturating_sub(began.elapsed()));
     }
 }
 

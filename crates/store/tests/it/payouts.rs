@@ -118,7 +118,7 @@ async fn an_executed_payout_is_told_once(database: Database) -> anyhow::Result<(
     assert_eq!(untold().await?, none, "it is not executed");
     write(&store, move |tx| {
         payouts::set_state(tx, id, State::Executed, None, NOW)?;
-        payouts::announce(tx, id)
+        payouts::mark_untold(tx, id)
     })
     .await?;
     assert_eq!(untold().await?, [id]);

@@ -227,7 +227,7 @@ pub(super) fn place(chain: u64, byte: u8) -> CurrencyKey {
 }
 
 /// On the same chain, without a solver.
-fn alone(quote: &mut Quote, operation: Operation, from: u8, to: u8) {
+fn same_chain(quote: &mut Quote, operation: Operation, from: u8, to: u8) {
     quote.terms = None;
     quote.figures.operation = operation;
     (quote.ask.origin, quote.ask.destination) = (place(BASE, from), place(BASE, to));
@@ -253,13 +253,13 @@ fn quote(letter: char, catalog: &Catalog) -> Quote {
             ask.options.app_fees = vec![AppFee { recipient: Address::repeat_byte(0x66), bps: 10 }];
             figures.fees.app = vec![units(250_000)];
         }
-        'c' => alone(&mut quote, Operation::Swap, 1, 2),
+        'c' => same_chain(&mut quote, Operation::Swap, 1, 2),
         'd' => {
             (figures.input, figures.output) = (units(90_000_000), units(90_000_000));
-            alone(&mut quote, Operation::Send, 1, 1);
+            same_chain(&mut quote, Operation::Send, 1, 1);
         }
-        'e' => alone(&mut quote, Operation::Wrap, 0, 4),
-        'f' => alone(&mut quote, Operation::Unwrap, 4, 0),
+        'e' => same_chain(&mut quote, Operation::Wrap, 0, 4),
+        'f' => same_chain(&mut quote, Operation::Unwrap, 4, 0),
         'g' => ask.options.calls = vec![Call { to: Address::repeat_byte(5), value: Amount::ZERO, data: Bytes::new() }],
         'h' => ask.recipient = Address::repeat_byte(0x33).into(),
         'k' => figures.top_up = Some(units(1_000_000_000_000_000)),

@@ -10,7 +10,7 @@ use super::hands::Hands;
 /// The hold is nearly the whole balance, and the deposit eight percent short.
 const AMOUNT: u64 = 100_000_000;
 const DEPOSIT: u64 = 92_000_000;
-const CLAIMING: Duration = Duration::from_secs(10);
+const CLAIMING_TIME: Duration = Duration::from_secs(10);
 
 pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     let Some((_, order)) = hands.quote(&hands.ask("USDC", "USDC", U256::from(AMOUNT))).await? else { return Ok(()) };
@@ -19,7 +19,7 @@ pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     }
     hands.pay(&hands.attempt.main, "USDC", U256::from(DEPOSIT), order.id).await?;
     match &hands.attempt.integrator {
-        Some(integrator) => hands.claim(&integrator.wallet, CLAIMING).await,
+        Some(integrator) => hands.claim(&integrator.wallet, CLAIMING_TIME).await,
         None => Ok(()),
     }
 }

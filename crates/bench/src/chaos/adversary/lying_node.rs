@@ -12,7 +12,7 @@ use evm::topics::NATIVE_DEPOSIT;
 use super::hands::Hands;
 
 /// Longer than it takes until a transfer is final.
-const LYING: Duration = Duration::from_secs(9);
+const LYING_TIME: Duration = Duration::from_secs(9);
 /// A tenth of an ether, and a hundred USDC.
 const WEI: u64 = 100_000_000_000_000_000;
 const AMOUNT: u64 = 100_000_000;
@@ -27,7 +27,7 @@ pub(super) async fn invented_deposit(hands: &Hands<'_>) -> Result<()> {
     let faults = &hands.liars[hands.attempt.origin].faults;
     faults.update(|fault| fault.lies.push(lie));
     nothing(hands, hands.attempt.origin, main).await?;
-    tokio::time::sleep(LYING).await;
+    tokio::time::sleep(LYING_TIME).await;
     honest_again(faults, main);
     Ok(())
 }
@@ -43,7 +43,7 @@ pub(super) async fn invented_funding(hands: &Hands<'_>) -> Result<()> {
         fault.lies.push(Lie::token_funding(main.address, usdc, treasury, amount, tag(hands.attempt.app.address)));
     });
     nothing(hands, base, main).await?;
-    hands.claim(&hands.attempt.app, LYING).await?;
+    hands.claim(&hands.attempt.app, LYING_TIME).await?;
     honest_again(liar, main);
     Ok(())
 }
@@ -56,7 +56,7 @@ pub(super) async fn failed_fill(hands: &Hands<'_>) -> Result<()> {
     let fillers = &hands.devnet.keys.fillers;
     liar.update(|fault| fault.lies.extend(fillers.iter().map(|filler| Lie::failed(filler.address))));
     hands.follow(&quote, order.id, &hands.attempt.main, "USDC", amount).await?;
-    tokio::time::sleep(LYING).await;
+    tokio::time::sleep(LYING_TIME).await;
     fillers.iter().for_each(|filler| honest_again(liar, filler));
     Ok(())
 }

@@ -14,7 +14,7 @@ const FAST: u64 = 290_000_000;
 const SPONSORED: u64 = 300_000_000;
 /// Of the sponsored transfer, in hundredths of a percent.
 const FEE_BPS: &str = "9000";
-const CLAIMING: Duration = Duration::from_secs(14);
+const CLAIMING_TIME: Duration = Duration::from_secs(14);
 
 pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     let Some((_, order)) = hands.quote(&hands.ask("USDC", "USDC", U256::from(FAST))).await? else { return Ok(()) };
@@ -28,5 +28,5 @@ pub(super) async fn attempt(hands: &Hands<'_>) -> Result<()> {
     body["appFees"] = json!([{ "recipient": hands.attempt.app.address, "fee": FEE_BPS }]);
     let Some((quote, order)) = hands.quote(&body).await? else { return Ok(()) };
     hands.follow(&quote, order.id, &hands.attempt.second, "USDC", amount).await?;
-    hands.claim(&hands.attempt.app, CLAIMING).await
+    hands.claim(&hands.attempt.app, CLAIMING_TIME).await
 }

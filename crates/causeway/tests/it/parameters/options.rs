@@ -111,7 +111,7 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
 }
 
 #[tokio::test]
-async fn on_one_chain_the_user_acts_alone() -> Result<()> {
+async fn same_chain_quotes_are_for_the_users_own_transaction() -> Result<()> {
     let desk = Desk::open().await?;
     let somebody = new_account().address;
     let fee = json!([{ "recipient": somebody, "fee": "100" }]);

@@ -192,7 +192,7 @@ impl Run<'_> {
     fn on_one_chain(&self, wish: &Wish, quote: &Value) -> String {
         let fee = amount(&quote["fees"]["relayer"]["amount"]) + amount(&quote["fees"]["app"]["amount"]);
         add(&mut self.ledger.lock().unwrap().fees, wish.from.key(), fee);
-        format!("alone: {}", quote["details"]["operation"].as_str().unwrap_or_default())
+        format!("same-chain: {}", quote["details"]["operation"].as_str().unwrap_or_default())
     }
 
     async fn filled(
