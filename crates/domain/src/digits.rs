@@ -1,143 +1,103 @@
 //! Figures as text, without allocating: a quote is written with about a hundred of them.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 use alloy_primitives::U256;
+use arrayvec::ArrayString;
 
 /// A zero, as many places as a byte can say, a point and a sign.
-const ROOM: usize = 260;
-/// Left free behind the last digit, for the point and the zero of a figure without places.
-const SPARE: usize = 2;
+const MAX_LEN: usize = 260;
+/// As many digits as the largest number has.
+const MAX_WHOLE_LEN: usize = 78;
+const ZEROS: &str = match str::from_utf8(&[b'0'; MAX_LEN]) {
+    Ok(zeros) => zeros,
+    Err(_) => "",
+};
 
-/// The text of a number, written from its last digit to its first.
+/// The text of a number.
 ///
 /// It is large to hand around, so what makes one is inlined where it is used.
 #[derive(Clone, Copy)]
-pub struct Digits {
-    bytes: [u8; ROOM],
-    from: usize,
-    to: usize,
-}
-
-/// Nineteen digits at a time, as many as any 64 bits hold.
-const CHUNK_DIVISOR: u64 = 10_000_000_000_000_000_000;
-const CHUNK_DIGITS: usize = 19;
-/// `00` to `99`.
-const PAIRS: [[u8; 2]; 100] = {
-    let (mut pairs, mut n) = ([[0; 2]; 100], 0);
-    while n < 100 {
-        pairs[n as usize] = [b'0' + n / 10, b'0' + n % 10];
-        n += 1;
-    }
-    pairs
-};
+pub struct Digits(ArrayString<MAX_LEN>);
 
 impl Digits {
     /// A whole number.
     #[inline]
     pub fn of(number: U256) -> Self {
-        let mut digits = Self::NONE;
-        digits.put(number);
-        digits
-    }
-
-    const NONE: Self = Self { bytes: [b'0'; ROOM], from: ROOM - SPARE, to: ROOM - SPARE };
-
-    fn put(&mut self, number: U256) {
-        let mut rest = number;
-        while rest.bit_len() > 128 {
-            let (above, chunk) = rest.div_rem(U256::from(CHUNK_DIVISOR));
-            self.push_chunk(chunk.as_limbs()[0]);
-            rest = above;
-        }
-        let [low, high, ..] = *rest.as_limbs();
-        let mut rest = u128::from(high) << 64 | u128::from(low);
-        while rest > u128::from(u64::MAX) {
-            let above = rest / u128::from(CHUNK_DIVISOR);
-            self.push_chunk((rest - above * u128::from(CHUNK_DIVISOR)) as u64);
-            rest = above;
-        }
-        self.push(rest as u64);
+        let mut text = ArrayString::new();
+        text.push_str(&whole(number));
+        Self(text)
     }
 
     /// The number over `10^decimals`, with all its places.
     #[inline]
     pub fn fixed(number: U256, decimals: u8) -> Self {
-        let mut digits = Self::NONE;
-        digits.put(number);
-        let decimals = usize::from(decimals);
-        if decimals == 0 {
-            return digits;
+        match decimals {
+            0 => Self::of(number),
+            _ => Self(pointed(number, decimals)),
         }
-        let point = digits.to - decimals;
-        // The figures before the point make room for it, at least one of them.
-        digits.from = digits.from.min(point - 1);
-        digits.bytes.copy_within(digits.from..point, digits.from - 1);
-        digits.bytes[point - 1] = b'.';
-        digits.from -= 1;
-        digits
     }
 
     /// The same, trailing zeros trimmed, with at least one place.
     #[inline]
     pub fn scaled(number: U256, decimals: u8) -> Self {
-        let mut digits = Self::fixed(number, decimals);
-        if decimals == 0 {
-            digits.bytes[digits.to] = b'.';
-            digits.to += SPARE;
-            return digits;
+        let mut text = pointed(number, decimals);
+        let places = text.bytes().rev().take(usize::from(decimals));
+        let zeros = places.take_while(|digit| *digit == b'0').count();
+        text.truncate(text.len() - zeros);
+        if zeros == usize::from(decimals) {
+            text.push('0');
         }
-        let least = digits.to - usize::from(decimals) + 1;
-        while digits.to > least && digits.bytes[digits.to - 1] == b'0' {
-            digits.to -= 1;
-        }
-        digits
+        Self(text)
     }
 
     /// With a sign in front.
     #[inline]
     #[must_use]
-    pub fn negative(mut self, negative: bool) -> Self {
-        if negative {
-            self.from -= 1;
-            self.bytes[self.from] = b'-';
+    pub fn negative(self, negative: bool) -> Self {
+        if !negative {
+            return self;
         }
-        self
+        let mut text = ArrayString::new();
+        text.push('-');
+        text.push_str(&self.0);
+        Self(text)
     }
 
     pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[self.from..self.to]).unwrap_or_default()
+        &self.0
     }
+}
 
-    /// Exactly as many digits as a chunk has: what it does not fill are zeros.
-    fn push_chunk(&mut self, chunk: u64) {
-        let from = self.from - CHUNK_DIGITS;
-        self.push(chunk);
-        self.from = from;
+fn whole(number: U256) -> ArrayString<MAX_WHOLE_LEN> {
+    let mut text = ArrayString::new();
+    match (u64::try_from(number), u128::try_from(number)) {
+        (Ok(number), _) => text.push_str(itoa::Buffer::new().format(number)),
+        (_, Ok(number)) => text.push_str(itoa::Buffer::new().format(number)),
+        // There is room for the largest number.
+        _ => drop(write!(text, "{number}")),
     }
+    text
+}
 
-    fn push(&mut self, mut number: u64) {
-        while number >= 100 {
-            self.push_pair(number % 100);
-            number /= 100;
+/// A number with its point, behind at least one digit.
+#[inline]
+fn pointed(number: U256, decimals: u8) -> ArrayString<MAX_LEN> {
+    let (digits, decimals) = (whole(number), usize::from(decimals));
+    let mut text = ArrayString::new();
+    match digits.len().checked_sub(decimals) {
+        Some(before) if before > 0 => {
+            text.push_str(&digits[..before]);
+            text.push('.');
+            text.push_str(&digits[before..]);
         }
-        if number >= 10 {
-            self.push_pair(number);
-        } else {
-            self.push_digit(number);
+        _ => {
+            text.push_str("0.");
+            text.push_str(&ZEROS[..decimals - digits.len()]);
+            text.push_str(&digits);
         }
     }
-
-    fn push_pair(&mut self, pair: u64) {
-        let pair = PAIRS[pair as usize];
-        self.from -= 2;
-        self.bytes[self.from..self.from + 2].copy_from_slice(&pair);
-    }
-
-    fn push_digit(&mut self, digit: u64) {
-        self.from -= 1;
-        self.bytes[self.from] = b'0' + digit as u8;
-    }
+    text
 }
 
 impl fmt::Debug for Digits {
@@ -160,7 +120,7 @@ mod tests {
 
     #[test]
     fn numbers_at_the_edges_of_a_chunk_are_whole() {
-        let chunk = U256::from(CHUNK_DIVISOR);
+        let chunk = U256::from(10_000_000_000_000_000_000u64);
         for number in [
             U256::ZERO,
             U256::from(9),
