@@ -4,6 +4,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use domain::api_key::ApiKeyId;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
+use domain::relay::{Event, State, step};
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
@@ -30,39 +31,19 @@ pub struct Relay {
     pub deadline: Timestamp,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Due, or a payment on its way that no block has.
-    Live,
-    /// In a block.
-    Done,
-    /// Failed in a block, or proven not to have happened.
-    Void,
-}
-
-impl State {
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Live => "live",
-            Self::Done => "done",
-            Self::Void => "void",
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelayRow {
     pub relay: Relay,
     pub state: State,
 }
 
+fn state(row: &Row, column: usize) -> Result<State, StoreError> {
+    let text = row.text(column)?;
+    State::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| unknown(column, "a state"))
+}
+
 fn from_row(row: &Row) -> Result<RelayRow, StoreError> {
-    let state = match row.text(9)? {
-        "live" => State::Live,
-        "done" => State::Done,
-        "void" => State::Void,
-        _ => return Err(unknown(9, "a state")),
-    };
+    let state = state(row, 9)?;
     let key = row.opt_text(10)?.map(str::parse).transpose().map_err(|_| unknown(10, "a key"))?;
     let relay = Relay {
         request: RequestId(row.b256(0)?),
@@ -114,10 +95,20 @@ pub fn find(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<RelayRow>, Sto
     row.as_ref().map(from_row).transpose()
 }
 
-pub fn set_state(tx: &mut Tx<'_>, request: RequestId, state: State, now: Timestamp) -> Result<(), StoreError> {
+/// Applies an event to the relay of a request, if it has one.
+pub fn apply(tx: &mut Tx<'_>, request: RequestId, event: Event, now: Timestamp) -> Result<(), StoreError> {
+    let Some(row) = tx.row("select state from relay where request_id = $1 {for_update}", &[request.0.into()])? else {
+        return Ok(());
+    };
+    let before = state(&row, 0)?;
+    let after = step(before, event);
+    // A relay that was refused counts from then, not from when it was given up for that.
+    if event == Event::GivenUp && before == after {
+        return Ok(());
+    }
     tx.execute(
         "update relay set state = $2, updated_at = $3 where request_id = $1",
-        &[request.0.into(), state.as_str().into(), now.into()],
+        &[request.0.into(), after.as_str().into(), now.into()],
     )?;
     Ok(())
 }

@@ -9,6 +9,7 @@ use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::loss;
 use domain::money::Amount;
+use domain::sweep::{Event, State, step};
 use domain::time::Timestamp;
 
 use crate::columns::unknown;
@@ -91,20 +92,22 @@ pub fn voids(tx: &mut Tx<'_>, chain: ChainId, address: Address, currency: Addres
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// Ends a sweep: its block stands, or it did not happen.
-pub fn end(tx: &mut Tx<'_>, id: B256, done: bool) -> Result<(), StoreError> {
-    let state = if done { "done" } else { "void" };
-    tx.execute("update deposit_sweep set state = $2 where sweep_id = $1", &[id.into(), state.into()])?;
-    Ok(())
-}
-
-/// A reorg took the block of a sweep away: it is under way again, unless another one of the same balance is.
-pub fn again(tx: &mut Tx<'_>, id: B256) -> Result<(), StoreError> {
+/// Applies an event to a sweep. One whose block a reorg took away is under way again, unless another one of the same
+/// balance is.
+pub fn apply(tx: &mut Tx<'_>, id: B256, event: Event) -> Result<(), StoreError> {
+    let row = tx.row("select state from deposit_sweep where sweep_id = $1 {for_update}", &[id.into()])?;
+    let Some(row) = row else { return Ok(()) };
+    let text = row.text(0)?;
+    let before = State::ALL.into_iter().find(|state| state.as_str() == text).ok_or_else(|| unknown(0, "a state"))?;
+    let after = step(before, event);
+    if after == before {
+        return Ok(());
+    }
     tx.execute(
-        "update deposit_sweep set state = 'live' where sweep_id = $1 and state = 'done' and not exists (
+        "update deposit_sweep set state = $2 where sweep_id = $1 and ($2 <> 'live' or not exists (
          select 1 from deposit_sweep o where o.chain_id = deposit_sweep.chain_id and o.address = deposit_sweep.address
-         and o.currency = deposit_sweep.currency and o.state = 'live')",
-        &[id.into()],
+         and o.currency = deposit_sweep.currency and o.state = 'live'))",
+        &[id.into(), after.as_str().into()],
     )?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use domain::alarm::Alarm;
 use domain::ids::ChainId;
-use domain::payment;
+use domain::{payment, sweep};
 use metrics::counter;
 use store::blocks::Cursor;
 use store::deposits::DepositRow;
@@ -32,7 +32,7 @@ pub(crate) fn undo_payment(tx: &mut Tx<'_>, stored: &PaymentRow, context: &PayCo
     payments::set_state(tx, stored.id, payment::step(stored.state, payment::Event::Unmined)?, context.now)?;
     payments::set_mined(tx, stored.id, None)?;
     if let Subject::Sweep(id) = stored.payment.subject {
-        sweeps::again(tx, id)?;
+        sweeps::apply(tx, id, sweep::Event::Unmined)?;
     }
     told(tx, chain, block, "a payment", context)?;
     Ok(true)

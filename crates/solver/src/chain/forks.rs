@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy::primitives::B256;
 use domain::alarm::Alarm;
 use domain::ids::ChainId;
-use domain::payment;
+use domain::{payment, sweep};
 use evm::{Head, Verdict, Wait};
 use metrics::counter;
 use store::blocks::Cursor;
@@ -184,7 +184,7 @@ fn undo_batch(
         payments::set_state(tx, stored.id, state, context.now)?;
         payments::set_mined(tx, stored.id, None)?;
         if let Subject::Sweep(id) = stored.payment.subject {
-            sweeps::again(tx, id)?;
+            sweeps::apply(tx, id, sweep::Event::Unmined)?;
         }
     }
     Ok((paid, !gone.is_empty() || !unmined.is_empty()))

@@ -7,6 +7,7 @@ use domain::ids::RequestId;
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
+use domain::sweep;
 use evm::{Head, SentTx};
 use metrics::counter;
 use serde::Serialize;
@@ -86,7 +87,7 @@ pub(crate) fn mined(
         return Ok(Vec::new());
     }
     if let Subject::Sweep(id) = stored.payment.subject {
-        sweeps::end(tx, id, true)?;
+        sweeps::apply(tx, id, sweep::Event::Mined)?;
     }
     let Some(mut request) = request else { return Ok(Vec::new()) };
     let event = match stored.payment.purpose() {
@@ -230,7 +231,7 @@ pub(crate) fn finalise(
         // The operator asks again, and a relay has ended above.
         Purpose::Refill | Purpose::Relay => return Ok(Vec::new()),
         Purpose::Sweep => {
-            sweeps::end(tx, stored.payment.subject.key(), false)?;
+            sweeps::apply(tx, stored.payment.subject.key(), sweep::Event::Failed)?;
             arrivals::unswept(tx, stored.payment.subject.key())?;
             return Ok(Vec::new());
         }

@@ -8,6 +8,7 @@ use domain::ids::OrderId;
 use domain::ledger::{Cause, Entry, Hold, HoldId, HoldKind, UsdcMicros};
 use domain::money::Amount;
 use domain::payment::State as PaymentState;
+use domain::relay::Event as RelayEvent;
 use domain::request::{Event, State as RequestState};
 use domain::time::Timestamp;
 use evm::{Head, SentTx};
@@ -16,7 +17,7 @@ use store::dues::Due;
 use store::ledger::{self, Opened};
 use store::payments::{PaymentRow, Subject};
 use store::records::{Direction, Record};
-use store::relays::{Relay, State};
+use store::relays::Relay;
 use store::requests::Request;
 use store::{Tx, deposits, dues, fast_fills, payments, records, relays, same_chain};
 use tracing::{info, warn};
@@ -155,7 +156,7 @@ pub(crate) fn give_up(
     warn!(request.id = %request.id, chain.id = %stored.relay.chain, "a relay could not be sent while its signature was good");
     dues::remove(tx, &Subject::Relay(request.id))?;
     // It cost us nothing.
-    relays::set_state(tx, request.id, State::Done, context.now)?;
+    relays::apply(tx, request.id, RelayEvent::GivenUp, context.now)?;
     settle(tx, request, None, context)?;
     void(tx, request, FailReason::SignatureExpired, context).map(Some)
 }
@@ -210,8 +211,8 @@ pub(crate) fn in_block(
 ) -> Result<(), SolverError> {
     // A call that brought no deposit has cost us its gas, whatever else it did.
     let paid = request.quote.terms.is_none() || deposits::is_paid_for(tx, request.order_id)?;
-    let state = if succeeded && paid { State::Done } else { State::Void };
-    Ok(relays::set_state(tx, request.id, state, context.now)?)
+    let event = if succeeded && paid { RelayEvent::Landed } else { RelayEvent::Failed };
+    Ok(relays::apply(tx, request.id, event, context.now)?)
 }
 
 /// A relayed transaction as listings show it: the user's own, on the origin.
@@ -239,14 +240,8 @@ pub(crate) fn ended(
             false => Ok(Vec::new()),
         };
     }
-    let refused = relays::find(tx, request.id)?.is_some_and(|relay| relay.state == State::Void);
-    match (stored.cancelled, refused) {
-        // No node took it: its account waits since then.
-        (true, true) => {}
-        // One that we gave up ourselves is nobody's fault.
-        (true, false) => relays::set_state(tx, request.id, State::Done, context.now)?,
-        (false, _) => relays::set_state(tx, request.id, State::Void, context.now)?,
-    }
+    let event = if stored.cancelled { RelayEvent::GivenUp } else { RelayEvent::Failed };
+    relays::apply(tx, request.id, event, context.now)?;
     let failure = records::last_failure(tx, request.id, stored.payment.chain, Direction::In)?;
     let reason = match (&failure, stored.cancelled) {
         (_, true) => FailReason::TransactionNotIncluded,

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use domain::payment::State;
+use domain::relay;
 use domain::request::State as RequestState;
 use domain::time::Timestamp;
 use store::payments::{Payment, PaymentId, PaymentRow, Purpose, Subject};
@@ -63,7 +64,7 @@ pub(super) fn give_up_refused(tx: &mut Tx<'_>, stored: &PaymentRow, refused: Ref
         return Ok(false);
     }
     // The nonce costs us gas: its account waits a while, like one whose relay failed in a block.
-    relays::set_state(tx, id, relays::State::Void, refused.now)?;
+    relays::apply(tx, id, relay::Event::Refused, refused.now)?;
     Ok(true)
 }
 

@@ -10,11 +10,12 @@ use domain::api_key::ApiKeyId;
 use domain::ids::OrderId;
 use domain::payment::State as PaymentState;
 use domain::quote::{Quote, QuoteOptions};
+use domain::relay;
 use domain::request::State;
 use evm::{Endpoint, LocalSigner, Nodes, SeenDeposit};
 use serde_json::json;
 use store::payments::PaymentRow;
-use store::relays::{self, Relay, State as RelayState};
+use store::relays::{self, Relay};
 use store::{Tx, lanes, payments, requests};
 use tokio::sync::mpsc;
 
@@ -119,7 +120,7 @@ impl Refusing {
         self.world.store.read(move |tx| payments::find(tx, id)).await.unwrap().unwrap()
     }
 
-    async fn state(&self, relay: &Relay) -> RelayState {
+    async fn state(&self, relay: &Relay) -> relay::State {
         let id = relay.request;
         self.world.store.read(move |tx| relays::find(tx, id)).await.unwrap().unwrap().state
     }
@@ -146,7 +147,11 @@ async fn a_relay_that_every_node_refuses_for_good_frees_its_nonce_at_once() {
         assert_eq!(refusing.row(&paid).await.cancelled, at_once, "{words}");
         // The cancellation goes out in the same breath.
         assert_eq!(refusing.sent.load(Ordering::SeqCst), if at_once { 2 } else { 1 }, "{words}");
-        assert_eq!(refusing.state(&relay).await, if at_once { RelayState::Void } else { RelayState::Live }, "{words}");
+        assert_eq!(
+            refusing.state(&relay).await,
+            if at_once { relay::State::Void } else { relay::State::Live },
+            "{words}"
+        );
         let after = refusing.world.solver(|| NOW.plus(Duration::from_secs(11)));
         if !at_once {
             send(&after, &refusing.handle, LANE, &paid).await.unwrap();
@@ -240,9 +245,9 @@ async fn the_calls_of_a_key_count_for_that_key_alone() {
         let (_, _, permit, _) = begun(&world, RELAYER, proxy(&world)).await;
         let void = move |tx: &mut Tx<'_>, _: &crate::context::PayContext| {
             if n == 0 {
-                return Ok(relays::set_state(tx, permit.request, RelayState::Void, NOW)?);
+                return Ok(relays::apply(tx, permit.request, relay::Event::Failed, NOW)?);
             }
-            Ok(relays::set_state(tx, relay.request, RelayState::Void, NOW)?)
+            Ok(relays::apply(tx, relay.request, relay::Event::Failed, NOW)?)
         };
         world.unit(void).await.unwrap();
     }
@@ -322,7 +327,7 @@ async fn twenty_permits_that_failed_stop_those_of_the_chain_and_raise_an_alarm()
         let next = Relay { account: ACCOUNT, ..permit.clone() };
         let unit = move |tx: &mut Tx<'_>, context: &crate::context::PayContext| {
             let is_welcome = permits::is_welcome(tx, &next, context).is_ok();
-            relays::set_state(tx, permit.request, RelayState::Void, context.now)?;
+            relays::apply(tx, permit.request, relay::Event::Failed, context.now)?;
             Ok((is_welcome, permits::is_welcome(tx, &next, context).is_ok()))
         };
         assert!(alarms().is_empty());

@@ -6,6 +6,7 @@ use domain::fail::FailReason;
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::Amount;
 use domain::payment::State;
+use domain::sweep;
 use domain::time::Timestamp;
 use store::arrivals::{self, Arrival, BehindDeposit, Place};
 use store::blocks::{self, Cursor};
@@ -156,7 +157,7 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
         assert!(!sweeps::begin(tx, &sweep(0x52, None), NOW)?, "one at a time");
         assert!(sweeps::is_live(tx, CHAIN, place.address, USDC)?);
         assert!(!arrivals::put(tx, &arrival(1, 0xa1, 5, 10))?, "what is swept does not come again");
-        sweeps::end(tx, B256::repeat_byte(0x51), false)?;
+        sweeps::apply(tx, B256::repeat_byte(0x51), sweep::Event::Failed)?;
         arrivals::unswept(tx, B256::repeat_byte(0x51))?;
         assert_eq!(arrivals::waiting_at(tx, CHAIN, place.address, USDC)?.len(), 3);
         assert_eq!(
@@ -165,7 +166,7 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
         );
         let later = Timestamp::from_millis(NOW.millis() + 1);
         assert!(sweeps::begin(tx, &sweep(0x53, Some(FailReason::NoQuotes)), later)?);
-        sweeps::end(tx, B256::repeat_byte(0x53), true)?;
+        sweeps::apply(tx, B256::repeat_byte(0x53), sweep::Event::Mined)?;
         assert_eq!(sweeps::voids(tx, CHAIN, place.address, USDC)?, 0);
         let back = sweeps::returned(tx, OrderId(B256::repeat_byte(0x53)))?;
         assert_eq!(back, Some((RequestId(B256::repeat_byte(1)), FailReason::NoQuotes)));
@@ -264,7 +265,7 @@ async fn a_balance_is_looked_at_when_it_is_ripe_and_not_postponed(database: Data
         }
         assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 1)?, [Place { address: second, currency: USDC }]);
         assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 1);
-        sweeps::end(tx, id, true)?;
+        sweeps::apply(tx, id, sweep::Event::Mined)?;
         assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 2, "what came since is looked at when it has ended");
         arrivals::left(tx, CHAIN, place)?;
         assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 1);
@@ -412,7 +413,7 @@ async fn senders_are_found_behind_a_deposit(database: Database) -> anyhow::Resul
                 Sweep { id, chain: CHAIN, address, currency: USDC, order: own, request, reason: None, expected: None };
             assert!(sweeps::begin(tx, &sweep, NOW)?);
             arrivals::swept(tx, CHAIN, place(2), id)?;
-            sweeps::end(tx, id, true)?;
+            sweeps::apply(tx, id, sweep::Event::Mined)?;
         }
         arrivals::put(tx, &from(2, 0xb3, 9))?;
         assert_eq!(behind(tx, order(2), 10, 9)?, Some((vec![0xb1, 0xb3], true)), "it joined the sweep");

@@ -3,6 +3,7 @@
 use alloy_primitives::{Address, B256, U256};
 use domain::ids::{ChainId, OrderId, RequestId};
 use domain::money::{Amount, UsdMicros};
+use domain::sweep;
 use domain::time::Timestamp;
 use store::arrivals::{self, Arrival, Place};
 use store::deposits::{self, Deposit, DepositId};
@@ -130,7 +131,7 @@ async fn what_a_partial_sweep_leaves_is_one_transfer(database: Database) -> anyh
         arrivals::put(tx, &arrival(2, stranger, 5))?;
         assert!(sweeps::begin(tx, &sweep(0x51), NOW)?);
         arrivals::swept(tx, CHAIN, PLACE, sweep(0x51).id)?;
-        sweeps::end(tx, sweep(0x51).id, true)?;
+        sweeps::apply(tx, sweep(0x51).id, sweep::Event::Mined)?;
         let short = sweeps::fell_short(tx, sweep(0x51).id)?;
         assert_eq!(short, Some(Shortage { brought: Amount::ZERO, rest: units(1_005) }));
         // A stranger's dust hides no sender.
@@ -144,7 +145,7 @@ async fn what_a_partial_sweep_leaves_is_one_transfer(database: Database) -> anyh
         assert!(sweeps::begin(tx, &sweep(0x52), later(2))?);
         arrivals::put(tx, &arrival(3, stranger, 500))?;
         arrivals::swept(tx, CHAIN, PLACE, sweep(0x52).id)?;
-        sweeps::end(tx, sweep(0x52).id, true)?;
+        sweeps::apply(tx, sweep(0x52).id, sweep::Event::Mined)?;
         arrivals::keep_rest(tx, sweep(0x52).id, units(600), later(3))?;
         assert_eq!(left(tx)?, [(units(600), None, None)]);
         // What is left of the first is the business of the second.

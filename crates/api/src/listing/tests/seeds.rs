@@ -17,6 +17,7 @@ use domain::money::{Amount, Price, Signed, UsdMicros};
 use domain::pricing::{Fresh, Rates, Route, Side, draft};
 use domain::quote::{Ask, Call, CurrencyKey, Operation, PermitAsk, Prices, Quote, QuoteOptions, Trade};
 use domain::request::{Next, State};
+use domain::sweep;
 use domain::time::Timestamp;
 use domain::venue::CHAIN;
 use store::arrivals::{self, Arrival, Place};
@@ -324,7 +325,7 @@ fn paid_at_address(tx: &mut Tx<'_>, quote: &QuoteRow) -> Result<(), StoreError> 
     let sweep = Sweep { id, chain, address, currency, order, request: given.request, reason: None, expected: None };
     sweeps::begin(tx, &sweep, created_at)?;
     arrivals::swept(tx, chain, Place { address, currency }, id)?;
-    sweeps::end(tx, id, true)
+    sweeps::apply(tx, id, sweep::Event::Mined)
 }
 
 fn grow(tx: &mut Tx<'_>, letter: char) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{claim, deposit, hold, loss, payment, payout, treasury_transfer};
+use domain::{claim, deposit, hold, loss, payment, payout, relay, sweep, treasury_transfer};
 
 use super::{ADOPTED, ORDINARY, PAYMENTS, Proof, REVERTED};
 
@@ -41,6 +41,14 @@ pub(super) const MACHINES: &[Proof] = &[
     ("payout: signed to executed", &["settled_deposits_reach_the_treasury_exactly"]),
     ("payout: signed to parked", &["a_payout_is_given_up_when_its_last_signature_runs_out"]),
     ("payout: parked to executed", &["a_used_nonce_ends_a_payout_whatever_it_was"]),
+    ("relay: live to done", &["a_user_without_gas_bridges_by_permit2"]),
+    ("relay: live to void", &["a_relay_that_its_user_undercuts_fails_and_pays_nobody"]),
+    ("relay: done to void", &["a_relay_is_held_against_its_account_unless_we_gave_it_up"]),
+    ("relay: void to done", &["a_relay_is_held_against_its_account_unless_we_gave_it_up"]),
+    ("sweep: live to done", &["an_open_address_is_paid_again_and_again"]),
+    ("sweep: live to void", &["a_sweep_follows_its_block_until_it_is_void"]),
+    ("sweep: done to live", &["a_sweep_follows_its_block_until_it_is_void"]),
+    ("sweep: done to void", &["a_sweep_follows_its_block_until_it_is_void"]),
     ("treasury transfer: seen to credited", &["every_form_is_credited_or_shown_to_the_operator"]),
     ("treasury transfer: seen to unattributed", &["every_form_is_credited_or_shown_to_the_operator"]),
     ("treasury transfer: seen to gone", &["nothing_is_credited_before_it_is_final"]),
@@ -86,6 +94,16 @@ pub(super) fn machine_steps() -> Vec<String> {
         use payout::Event::{GivenUp, NonceUsed, SignatureExpired, Signed};
         for event in [Signed, SignatureExpired, GivenUp, NonceUsed] {
             step("payout", from.as_str(), payout::step(from, event).ok().map(payout::State::as_str));
+        }
+    }
+    for from in relay::State::ALL {
+        for event in relay::Event::ALL {
+            step("relay", from.as_str(), Some(relay::step(from, event).as_str()));
+        }
+    }
+    for from in sweep::State::ALL {
+        for event in sweep::Event::ALL {
+            step("sweep", from.as_str(), Some(sweep::step(from, event).as_str()));
         }
     }
     for from in treasury_transfer::State::ALL {
