@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::lies::{FalseWord, Lie};
+use crate::forgeries::{FalseWord, Forgery};
 
 /// Any of these together; the default is a faithful node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,7 +37,7 @@ pub struct Fault {
     /// Announces a head this many blocks beyond the real one, and shows empty blocks up to it.
     pub invented_heads: u64,
     /// Lies about the transactions of some senders.
-    pub lies: Vec<Lie>,
+    pub forgeries: Vec<Forgery>,
     /// Lies about the output of calls.
     #[serde(default)]
     pub false_words: Vec<FalseWord>,

@@ -29,8 +29,8 @@ use url::Url;
 use crate::connection::Cutting;
 use crate::fault_replies::{self, Plan};
 use crate::faults::{Fault, Faults};
+use crate::forgeries::{self, Forgery};
 use crate::invented;
-use crate::lies::{self, Lie};
 
 /// Runs until it is dropped; then its connections are reset.
 #[derive(Debug)]
@@ -173,9 +173,9 @@ impl Node {
             Plan::Forward(call) => {
                 let mut answer: Value = serde_json::from_slice(&self.forward(call.to_string().into()).await?)?;
                 if let Some(result) = answer.get_mut("result") {
-                    self.lie(&method, &call["params"], result, &fault.lies).await?;
+                    self.forge(&method, &call["params"], result, &fault.forgeries).await?;
                     if method == "eth_call" {
-                        lies::about_output(result, &fault.false_words);
+                        forgeries::about_output(result, &fault.false_words);
                     }
                     if let Some(refusal) = fault_replies::refusal(&method, result, fault) {
                         return Ok(json!({"jsonrpc": "2.0", "id": id, "error": refusal}));
@@ -212,25 +212,25 @@ impl Node {
         Ok(Some(invented::block(&head, number, &parent)))
     }
 
-    /// Changes the node's answer to a call by the lies that are told.
-    async fn lie(&self, method: &str, params: &Value, result: &mut Value, lies: &[Lie]) -> Result<()> {
-        if lies.is_empty() {
+    /// Changes the node's answer to a call by the forgeries it is to show.
+    async fn forge(&self, method: &str, params: &Value, result: &mut Value, forgeries: &[Forgery]) -> Result<()> {
+        if forgeries.is_empty() {
             return Ok(());
         }
-        let each = |items: &mut Value, tell: fn(&mut Value, &[Lie])| {
-            items.as_array_mut().into_iter().flatten().for_each(|item| tell(item, lies));
+        let each = |items: &mut Value, tell: fn(&mut Value, &[Forgery])| {
+            items.as_array_mut().into_iter().flatten().for_each(|item| tell(item, forgeries));
         };
         match method {
             "eth_getBlockByHash" | "eth_getBlockByNumber" => {
-                each(&mut result["transactions"], lies::about_transaction);
+                each(&mut result["transactions"], forgeries::about_transaction);
             }
-            "eth_getTransactionByHash" => lies::about_transaction(result, lies),
-            "eth_getTransactionReceipt" => lies::about_receipt(result, lies),
-            "eth_getBlockReceipts" => each(result, lies::about_receipt),
+            "eth_getTransactionByHash" => forgeries::about_transaction(result, forgeries),
+            "eth_getTransactionReceipt" => forgeries::about_receipt(result, forgeries),
+            "eth_getBlockReceipts" => each(result, forgeries::about_receipt),
             "eth_getLogs" => {
                 let transactions = self.transactions_of(&params[0]).await?;
                 if let Value::Array(logs) = result {
-                    lies::about_logs(logs, &params[0], &transactions, lies);
+                    forgeries::about_logs(logs, &params[0], &transactions, forgeries);
                 }
             }
             _ => (),

@@ -140,9 +140,9 @@ pub(crate) fn well() -> Fault {
     Fault { max_logs: Some(MAX_LOGS), ..Fault::default() }
 }
 
-/// Changes a node's fault; lies of its owner stay.
+/// Changes a node's fault; forgeries of its owner stay.
 pub(crate) fn put(node: &Faults, fault: Fault) {
-    node.update(|it| *it = Fault { lies: std::mem::take(&mut it.lies), ..fault });
+    node.update(|it| *it = Fault { forgeries: std::mem::take(&mut it.forgeries), ..fault });
 }
 
 /// A random fault, and whether it makes the node lie.

@@ -73,10 +73,10 @@ async fn mix(harness: &Harness) -> Result<()> {
 
 pub async fn planted(
     harness: &Harness,
-    lie: impl Fn(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
+    forge: impl Fn(&mut Tx<'_>) -> Result<(), StoreError> + Send + 'static,
 ) -> Result<Vec<String>> {
     let store = store::Store::open(&causeway::assemble::database(&harness.config)?)?;
-    store.write(lie).await?;
+    store.write(forge).await?;
     store.close().await;
     let (findings, content) = audit(harness).await?;
     ensure!(!content, "it found nothing");
@@ -102,8 +102,8 @@ async fn an_audit_finds_every_forged_row() -> Result<()> {
 
     // Each forged row comes on top of the ones before: the audit must find something new about each.
     let mut said = 0;
-    for (what, lie) in lies() {
-        let found = planted(&harness, lie).await?;
+    for (what, forge) in forgeries() {
+        let found = planted(&harness, forge).await?;
         ensure!(found.len() > said, "{what}: {found:#?}");
         ensure!(found.iter().any(|text| text.contains(what)), "{what}: {found:#?}");
         said = found.len();
@@ -111,10 +111,10 @@ async fn an_audit_finds_every_forged_row() -> Result<()> {
     Ok(())
 }
 
-type Lie = fn(&mut Tx<'_>) -> Result<(), StoreError>;
+type Forgery = fn(&mut Tx<'_>) -> Result<(), StoreError>;
 
 /// The findings of the audit, each with the statement that forges its row.
-fn lies() -> Vec<(&'static str, Lie)> {
+fn forgeries() -> Vec<(&'static str, Forgery)> {
     fn one(tx: &mut Tx<'_>, sql: &'static str) -> Result<(), StoreError> {
         assert_eq!(tx.execute(sql, &[])?, 1, "{sql}");
         Ok(())

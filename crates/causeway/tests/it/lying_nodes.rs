@@ -7,7 +7,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use anyhow::{Context, Result, ensure};
 use causeway::config::{Config, EndpointConfig, Text};
 use causeway::service::Service;
-use devnet::{Account, Chain, Devnet, FalseWord, Fault, FaultProxy, Lie};
+use devnet::{Account, Chain, Devnet, FalseWord, Fault, FaultProxy, Forgery};
 use evm::account_tag::tag;
 use evm::contracts::PriceFeed;
 use evm::topics::NATIVE_DEPOSIT;
@@ -20,7 +20,7 @@ const BASE: u64 = 8453;
 const ARBITRUM: u64 = 42161;
 const ONE_ETHER: u64 = 1_000_000_000_000_000_000;
 
-/// A second endpoint of a chain, for one test alone: others do not hear its lies.
+/// A second endpoint of a chain, for one test alone: others do not hear its forgeries.
 pub async fn endpoint(chain: &Chain) -> Result<FaultProxy> {
     FaultProxy::start(chain.rpc_url.clone(), chain.ws_url.clone()).await
 }
@@ -101,8 +101,8 @@ async fn invents_a_deposit(harness: &Harness, liar: &FaultProxy) -> Result<()> {
     let (thief, recipient) = (base.fresh_user().await?, new_account().address);
     let quote = quoted(harness, thief.address, recipient, ONE_ETHER).await?;
     let (value, order) = (U256::from(ONE_ETHER), order(&quote)?);
-    let lie = Lie::native_deposit(thief.address, harness.depository, NATIVE_DEPOSIT, value, order);
-    liar.faults.update(|fault| fault.lies.push(lie));
+    let forgery = Forgery::native_deposit(thief.address, harness.depository, NATIVE_DEPOSIT, value, order);
+    liar.faults.update(|fault| fault.forgeries.push(forgery));
     nothing(base, &thief).await?;
     honest_transfer(harness).await?;
     alarm_names(harness, BASE, liar).await?;
@@ -144,8 +144,8 @@ async fn a_transfer_to_the_treasury_that_one_node_invents_is_not_credited() -> R
     let (thief, other) = (base.fresh_user().await?, base.fresh_user().await?);
     let (token, native, honest) = (new_account().address, new_account().address, new_account().address);
     liar.faults.update(|fault| {
-        fault.lies.push(Lie::token_funding(thief.address, usdc, treasury, U256::from(million), tag(token)));
-        fault.lies.push(Lie::native_funding(other.address, treasury, U256::from(ONE_ETHER), tag(native)));
+        fault.forgeries.push(Forgery::token_funding(thief.address, usdc, treasury, U256::from(million), tag(token)));
+        fault.forgeries.push(Forgery::native_funding(other.address, treasury, U256::from(ONE_ETHER), tag(native)));
     });
     nothing(base, &thief).await?;
     nothing(base, &other).await?;
@@ -169,8 +169,8 @@ async fn a_fill_that_one_node_shows_as_failed_is_not_void() -> Result<()> {
     let (base, arbitrum) = (Devnet::shared().await.chain("base"), Devnet::shared().await.chain("arbitrum"));
     let liar = endpoint(arbitrum).await?;
     let (harness, service) = beside(ARBITRUM, &[&liar], |_| ()).await?;
-    let lies = harness.fillers.iter().map(|filler| Lie::failed(filler.address)).collect();
-    liar.faults.update(|fault| fault.lies = lies);
+    let forgeries = harness.fillers.iter().map(|filler| Forgery::failed(filler.address)).collect();
+    liar.faults.update(|fault| fault.forgeries = forgeries);
     let mut quotes = Vec::new();
     for _ in 0..2 {
         let (user, recipient) = (base.fresh_user().await?, new_account().address);
@@ -204,7 +204,7 @@ async fn a_deposit_that_one_of_two_nodes_hides_waits_for_it() -> Result<()> {
     let (harness, service) = beside(BASE, &[&liar], |_| ()).await?;
     let (user, recipient) = (base.fresh_user().await?, new_account().address);
     let quote = quoted(&harness, user.address, recipient, ONE_ETHER / 100).await?;
-    liar.faults.update(|fault| fault.lies.push(Lie::hidden(user.address)));
+    liar.faults.update(|fault| fault.forgeries.push(Forgery::hidden(user.address)));
     execute(base, &quote, &user).await?;
     honest_transfer(&harness).await?;
     alarm_names(&harness, BASE, &liar).await?;

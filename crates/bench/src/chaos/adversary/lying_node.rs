@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use alloy::primitives::{B256, Bytes, U256};
 use anyhow::{Context, Result};
-use devnet::{Account, Faults, Lie};
+use devnet::{Account, Faults, Forgery};
 use evm::account_tag::tag;
 use evm::topics::NATIVE_DEPOSIT;
 
@@ -23,9 +23,9 @@ pub(super) async fn invented_deposit(hands: &Hands<'_>) -> Result<()> {
     let (wei, main) = (U256::from(WEI), &hands.attempt.main);
     let Some((_, order)) = hands.quote(&hands.ask("ETH", "USDC", wei)).await? else { return Ok(()) };
     let depository = hands.origin().contracts.depository;
-    let lie = Lie::native_deposit(main.address, depository, NATIVE_DEPOSIT, wei, order.id);
+    let forgery = Forgery::native_deposit(main.address, depository, NATIVE_DEPOSIT, wei, order.id);
     let faults = &hands.liars[hands.attempt.origin].faults;
-    faults.update(|fault| fault.lies.push(lie));
+    faults.update(|fault| fault.forgeries.push(forgery));
     nothing(hands, hands.attempt.origin, main).await?;
     tokio::time::sleep(LYING_TIME).await;
     honest_again(faults, main);
@@ -40,7 +40,13 @@ pub(super) async fn invented_funding(hands: &Hands<'_>) -> Result<()> {
     let (main, treasury) = (&hands.attempt.main, hands.devnet.keys.treasury.address);
     let (usdc, amount) = (chain.token("USDC").address, U256::from(AMOUNT));
     liar.update(|fault| {
-        fault.lies.push(Lie::token_funding(main.address, usdc, treasury, amount, tag(hands.attempt.app.address)));
+        fault.forgeries.push(Forgery::token_funding(
+            main.address,
+            usdc,
+            treasury,
+            amount,
+            tag(hands.attempt.app.address),
+        ));
     });
     nothing(hands, base, main).await?;
     hands.claim(&hands.attempt.app, LYING_TIME).await?;
@@ -54,7 +60,7 @@ pub(super) async fn failed_fill(hands: &Hands<'_>) -> Result<()> {
     let Some((quote, order)) = hands.quote(&hands.ask("USDC", "USDC", amount)).await? else { return Ok(()) };
     let liar = &hands.liars[hands.attempt.destination].faults;
     let fillers = &hands.devnet.keys.fillers;
-    liar.update(|fault| fault.lies.extend(fillers.iter().map(|filler| Lie::failed(filler.address))));
+    liar.update(|fault| fault.forgeries.extend(fillers.iter().map(|filler| Forgery::failed(filler.address))));
     hands.follow(&quote, order.id, &hands.attempt.main, "USDC", amount).await?;
     tokio::time::sleep(LYING_TIME).await;
     fillers.iter().for_each(|filler| honest_again(liar, filler));
@@ -69,5 +75,5 @@ async fn nothing(hands: &Hands<'_>, chain: usize, from: &Account) -> Result<B256
 }
 
 fn honest_again(liar: &Faults, about: &Account) {
-    liar.update(|fault| fault.lies.retain(|lie| lie.sender != about.address));
+    liar.update(|fault| fault.forgeries.retain(|forgery| forgery.sender != about.address));
 }

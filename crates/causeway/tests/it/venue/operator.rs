@@ -167,8 +167,8 @@ async fn fills_on_the_venue_are_repaid_and_audited() -> Result<()> {
     let compared: Vec<_> = of_venue(&findings).map(|check| check["compared"].as_u64()).collect();
     ensure!(compared == [Some(1), Some(1), Some(1), Some(2)], "{findings:#}");
 
-    for (what, lie) in lies() {
-        let found = planted(harness, lie).await?;
+    for (what, forge) in forgeries() {
+        let found = planted(harness, forge).await?;
         ensure!(found.iter().any(|text| text.contains(what)), "{what}: {found:#?}");
     }
     // A transfer that has just arrived may be listed before it is taken in: it is noted, and an old one is a difference.
@@ -178,7 +178,7 @@ async fn fills_on_the_venue_are_repaid_and_audited() -> Result<()> {
     Ok(())
 }
 
-type Lie = fn(&mut Tx<'_>) -> Result<(), StoreError>;
+type Forgery = fn(&mut Tx<'_>) -> Result<(), StoreError>;
 
 fn one(tx: &mut Tx<'_>, sql: &'static str) -> Result<(), StoreError> {
     assert_eq!(tx.execute(sql, &[])?, 1, "{sql}");
@@ -186,7 +186,7 @@ fn one(tx: &mut Tx<'_>, sql: &'static str) -> Result<(), StoreError> {
 }
 
 /// The findings of the audit, each with the statement that forges its row.
-fn lies() -> Vec<(&'static str, Lie)> {
+fn forgeries() -> Vec<(&'static str, Forgery)> {
     vec![
         ("its transaction is another one", |tx| {
             one(tx, "update payment set amount = '1' where chain_id = 3586256 and purpose = 'fill'")

@@ -1,15 +1,15 @@
-//! Lies about the transactions of one sender, and about prices: the answers of a node that wants to be paid for them. No
+//! Forgeries of the transactions of one sender, and of prices: the answers of a node that wants to be paid for them. No
 //! I/O.
 //!
-//! A lie is told alike wherever the transaction is shown: in its block, its receipt and every log query.
+//! A forgery is shown alike wherever the transaction is shown: in its block, its receipt and every log query.
 
 use alloy_primitives::{Address, B256, Bytes, U64, U256, keccak256};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A lie about the transactions of one sender. All others are shown as they are.
+/// A forgery of the transactions of one sender. All others are shown as they are.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lie {
+pub struct Forgery {
     pub sender: Address,
     /// The transactions are shown as this call.
     pub call: Option<InventedCall>,
@@ -42,7 +42,7 @@ pub struct FalseWord {
     pub told: U256,
 }
 
-impl Lie {
+impl Forgery {
     /// A native deposit. `topic` is that of the depository's event.
     pub fn native_deposit(sender: Address, depository: Address, topic: B256, amount: U256, id: B256) -> Self {
         let data = [sender.into_word(), amount.into(), id].concat().into();
@@ -83,9 +83,9 @@ impl Lie {
 }
 
 /// Lies about a transaction, as a block or a query by its hash shows it.
-pub(crate) fn about_transaction(transaction: &mut Value, lies: &[Lie]) {
-    for lie in lies.iter().filter(|lie| lie.is_about(transaction)).collect::<Vec<_>>() {
-        if let Some(InventedCall { to, value, input }) = &lie.call {
+pub(crate) fn about_transaction(transaction: &mut Value, forgeries: &[Forgery]) {
+    for forgery in forgeries.iter().filter(|forgery| forgery.is_about(transaction)).collect::<Vec<_>>() {
+        if let Some(InventedCall { to, value, input }) = &forgery.call {
             transaction["to"] = json!(to);
             transaction["value"] = json!(value);
             transaction["input"] = json!(input);
@@ -93,17 +93,17 @@ pub(crate) fn about_transaction(transaction: &mut Value, lies: &[Lie]) {
     }
 }
 
-pub(crate) fn about_receipt(receipt: &mut Value, lies: &[Lie]) {
-    for lie in lies.iter().filter(|lie| lie.is_about(receipt)).collect::<Vec<_>>() {
-        if let Some(call) = &lie.call {
+pub(crate) fn about_receipt(receipt: &mut Value, forgeries: &[Forgery]) {
+    for forgery in forgeries.iter().filter(|forgery| forgery.is_about(receipt)).collect::<Vec<_>>() {
+        if let Some(call) = &forgery.call {
             receipt["to"] = json!(call.to);
         }
-        if lie.fails {
+        if forgery.fails {
             receipt["status"] = json!("0x0");
         }
-        let invented = invented(lie, receipt, &receipt["transactionHash"]);
+        let invented = invented(forgery, receipt, &receipt["transactionHash"]);
         if let Some(logs) = receipt["logs"].as_array_mut() {
-            if lie.hides_logs || lie.fails {
+            if forgery.hides_logs || forgery.fails {
                 logs.clear();
             }
             logs.extend(invented);
@@ -112,15 +112,18 @@ pub(crate) fn about_receipt(receipt: &mut Value, lies: &[Lie]) {
 }
 
 /// Lies about the answer to a log query, given the transactions of the blocks that were asked for.
-pub(crate) fn about_logs(logs: &mut Vec<Value>, filter: &Value, transactions: &[Value], lies: &[Lie]) {
-    for (lie, transaction) in lies.iter().flat_map(|lie| transactions.iter().map(move |it| (lie, it))) {
-        if !lie.is_about(transaction) {
+pub(crate) fn about_logs(logs: &mut Vec<Value>, filter: &Value, transactions: &[Value], forgeries: &[Forgery]) {
+    for (forgery, transaction) in forgeries.iter().flat_map(|forgery| transactions.iter().map(move |it| (forgery, it)))
+    {
+        if !forgery.is_about(transaction) {
             continue;
         }
-        if lie.hides_logs || lie.fails {
+        if forgery.hides_logs || forgery.fails {
             logs.retain(|log| log["transactionHash"] != transaction["hash"]);
         }
-        logs.extend(invented(lie, transaction, &transaction["hash"]).into_iter().filter(|log| is_asked(filter, log)));
+        logs.extend(
+            invented(forgery, transaction, &transaction["hash"]).into_iter().filter(|log| is_asked(filter, log)),
+        );
     }
 }
 
@@ -132,14 +135,14 @@ pub(crate) fn about_output(output: &mut Value, words: &[FalseWord]) {
     let Ok(bytes) = serde_json::from_value::<Bytes>(output.clone()) else { return };
     let mut bytes = bytes.to_vec();
     for word in bytes.chunks_exact_mut(32) {
-        if let Some(lie) = words.iter().find(|lie| lie.real.to_be_bytes::<32>() == *word) {
-            word.copy_from_slice(&lie.told.to_be_bytes::<32>());
+        if let Some(forgery) = words.iter().find(|forgery| forgery.real.to_be_bytes::<32>() == *word) {
+            word.copy_from_slice(&forgery.told.to_be_bytes::<32>());
         }
     }
     *output = json!(Bytes::from(bytes));
 }
 
-fn invented(lie: &Lie, place: &Value, hash: &Value) -> Vec<Value> {
+fn invented(forgery: &Forgery, place: &Value, hash: &Value) -> Vec<Value> {
     let position = serde_json::from_value::<U64>(place["transactionIndex"].clone()).unwrap_or_default().to::<u64>();
     let log = |(index, log): (u64, &InventedLog)| {
         json!({
@@ -150,7 +153,7 @@ fn invented(lie: &Lie, place: &Value, hash: &Value) -> Vec<Value> {
             "logIndex": U64::from(0x1_0000 + 0x100 * position + index), "removed": false,
         })
     };
-    (0..).zip(&lie.logs).map(log).collect()
+    (0..).zip(&forgery.logs).map(log).collect()
 }
 
 /// True if a filter asks for a log of this address with these topics.
@@ -195,25 +198,26 @@ mod tests {
 
     #[test]
     fn a_lie_is_about_one_sender() {
-        let lies = [Lie::failed(SENDER), Lie::native_funding(SENDER, TREASURY, U256::from(5), B256::repeat_byte(7))];
+        let forgeries =
+            [Forgery::failed(SENDER), Forgery::native_funding(SENDER, TREASURY, U256::from(5), B256::repeat_byte(7))];
         let (mut about, mut other) = (transaction(SENDER), transaction(TOKEN));
-        about_transaction(&mut about, &lies);
-        about_transaction(&mut other, &lies);
+        about_transaction(&mut about, &forgeries);
+        about_transaction(&mut other, &forgeries);
         assert_eq!((&about["to"], &about["value"]), (&json!(TREASURY), &json!("0x5")));
         assert_eq!(other, transaction(TOKEN));
         let (mut about, mut other) = (receipt(SENDER), receipt(TOKEN));
-        about_receipt(&mut about, &lies);
-        about_receipt(&mut other, &lies);
+        about_receipt(&mut about, &forgeries);
+        about_receipt(&mut other, &forgeries);
         assert_eq!((&about["status"], &about["logs"]), (&json!("0x0"), &json!([])));
         assert_eq!(other, receipt(TOKEN));
     }
 
     #[test]
     fn an_invented_log_answers_the_queries_that_ask_for_it() {
-        let lies = [Lie::token_funding(SENDER, TOKEN, TREASURY, U256::from(5), B256::repeat_byte(7))];
+        let forgeries = [Forgery::token_funding(SENDER, TOKEN, TREASURY, U256::from(5), B256::repeat_byte(7))];
         let seen = |filter: Value| {
             let mut logs = Vec::new();
-            about_logs(&mut logs, &filter, &[transaction(SENDER), transaction(TOKEN)], &lies);
+            about_logs(&mut logs, &filter, &[transaction(SENDER), transaction(TOKEN)], &forgeries);
             logs.len()
         };
         let transfer = keccak256("Transfer(address,address,uint256)");
@@ -236,7 +240,7 @@ mod tests {
     #[test]
     fn a_hidden_transaction_shows_no_logs() {
         let mut logs = vec![json!({ "transactionHash": transaction(SENDER)["hash"] }), json!({ "transactionHash": 1 })];
-        about_logs(&mut logs, &json!({}), &[transaction(SENDER)], &[Lie::hidden(SENDER)]);
+        about_logs(&mut logs, &json!({}), &[transaction(SENDER)], &[Forgery::hidden(SENDER)]);
         assert_eq!(logs, [json!({ "transactionHash": 1 })]);
     }
 }
