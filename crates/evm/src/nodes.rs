@@ -18,8 +18,8 @@ use url::Url;
 mod agreed;
 mod asking;
 mod hearing;
+mod quorum_reads;
 mod seconded;
-mod witnesses;
 
 pub use agreed::Wait;
 

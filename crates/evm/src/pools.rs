@@ -142,12 +142,12 @@ impl Nodes {
     /// that it invents is read from two nodes for nothing. None when no endpoint that answered knows the block.
     pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
         let need = second(self.len());
-        let mut witnesses = self.witnesses(|node| read(node, hash, pools));
+        let mut reads = self.quorum_reads(|node| read(node, hash, pools));
         let (mut said, mut doubt_until) = (Vec::new(), None);
         loop {
             let next = match doubt_until {
-                Some(end) => timeout_at(end, witnesses.next()).await.ok().flatten(),
-                None => witnesses.next().await,
+                Some(end) => timeout_at(end, reads.next()).await.ok().flatten(),
+                None => reads.next().await,
             };
             let Some(answer) = next else { break };
             said.push(answer);
@@ -159,14 +159,14 @@ impl Nodes {
                 None => {}
             }
             if said.len() >= need {
-                witnesses.ask_another();
+                reads.ask_another();
             }
         }
         if let Some(Joined { shown, .. }) = joined(&said, need) {
             return Ok(Some(self.concluded(&said, shown, pools)));
         }
         self.hear_differing(&said, hash, pools);
-        if witnesses.is_unknown() { Ok(None) } else { Err(witnesses.error(self)) }
+        if reads.is_unknown() { Ok(None) } else { Err(reads.error(self)) }
     }
 
     /// The changes that were agreed on. Nodes with another header are asked last for a while.

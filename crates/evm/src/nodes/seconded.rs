@@ -50,23 +50,23 @@ impl Nodes {
 
     async fn seconded(&self, question: Question) -> Result<Shown, ChainError> {
         let question = Arc::new(question);
-        let mut witnesses = self.witnesses(|node| question.ask(node));
+        let mut reads = self.quorum_reads(|node| question.ask(node));
         let mut count = Count::default();
-        while let Some((place, shown)) = witnesses.next().await {
+        while let Some((place, shown)) = reads.next().await {
             count.add(place, shown);
             if let Some(shown) = count.agreed(self.len()).cloned() {
                 self.doubt_others(&count, &shown, &question);
                 return Ok(shown);
             }
             if count.is_disputed() {
-                witnesses.ask_another();
+                reads.ask_another();
             }
         }
         if count.is_disputed() {
             self.ask_again(&question);
             return Err(ChainError::NotSeconded(self.chain()));
         }
-        Err(witnesses.error(self))
+        Err(reads.error(self))
     }
 
     /// Those that differ from what was agreed are asked last for a while.

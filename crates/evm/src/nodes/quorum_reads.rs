@@ -1,4 +1,4 @@
-//! The witnesses of a block: two nodes are asked about it at once, and another when one of them fails, lags, is slow or
+//! Reads of a block from a quorum: two nodes are asked at once, and another when one of them fails, lags, is slow or
 //! differs.
 
 use std::future::Future;
@@ -24,7 +24,7 @@ const MAX_REASK: Duration = Duration::from_millis(160);
 /// None if the node does not know the block.
 type Answer<T> = Result<Option<T>, ChainError>;
 
-pub(crate) struct Witnesses<'a, T> {
+pub(crate) struct QuorumReads<'a, T> {
     ask: Box<dyn Fn(usize) -> BoxFuture<'a, Answer<T>> + Send + 'a>,
     /// Each with its place in the configuration, and how long it was waited for before.
     asked: FuturesUnordered<BoxFuture<'a, (usize, Duration, Answer<T>)>>,
@@ -43,14 +43,14 @@ pub(crate) struct Witnesses<'a, T> {
 
 impl Nodes {
     /// Asks as many nodes as have to agree: two, or the only one there is.
-    pub(crate) fn witnesses<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F + Send + 'a) -> Witnesses<'a, T>
+    pub(crate) fn quorum_reads<'a, T, F>(&'a self, ask: impl Fn(&'a Node) -> F + Send + 'a) -> QuorumReads<'a, T>
     where
         T: Send + 'a,
         F: Future<Output = Answer<T>> + Send + 'a,
     {
         let (nodes, need, began) = (self.nodes(), second(self.len()), Instant::now());
         let hedge_delay = nodes[0].hedge_delay();
-        let mut witnesses = Witnesses {
+        let mut reads = QuorumReads {
             ask: Box::new(move |place| ask(&nodes[place]).boxed()),
             asked: FuturesUnordered::new(),
             left: self.ranked_places().into_iter(),
@@ -62,12 +62,12 @@ impl Nodes {
             is_unknown: false,
             failed: None,
         };
-        (0..need).for_each(|_| witnesses.ask_another());
-        witnesses
+        (0..need).for_each(|_| reads.ask_another());
+        reads
     }
 }
 
-impl<'a, T: Send + 'a> Witnesses<'a, T> {
+impl<'a, T: Send + 'a> QuorumReads<'a, T> {
     /// The next answer, and the place of the node that gave it. None when no more will come.
     pub(crate) async fn next(&mut self) -> Option<(usize, T)> {
         while !self.asked.is_empty() {
