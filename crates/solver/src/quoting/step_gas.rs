@@ -5,7 +5,7 @@
 
 /// A transaction of the user's, as far as its gas is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum UserTx {
     NativeDeposit,
     /// A token that the depository takes by its allowance.
     TokenDeposit,
@@ -66,15 +66,15 @@ pub const fn of_approval(approval: Approval) -> u64 {
     }
 }
 
-pub fn of(form: Form, storage: Storage) -> u64 {
+pub fn of(form: UserTx, storage: Storage) -> u64 {
     let usual = match form {
-        Form::NativeDeposit => 23_900,
-        Form::TokenDeposit => 43_800,
-        Form::TokenTransfer => 34_900,
-        Form::NativeTransfer => 22_280,
-        Form::Wrap => 28_450,
-        Form::Unwrap => 35_800,
-        Form::Routed(routed) => routed.gas(),
+        UserTx::NativeDeposit => 23_900,
+        UserTx::TokenDeposit => 43_800,
+        UserTx::TokenTransfer => 34_900,
+        UserTx::NativeTransfer => 22_280,
+        UserTx::Wrap => 28_450,
+        UserTx::Unwrap => 35_800,
+        UserTx::Routed(routed) => routed.gas(),
     };
     let more = [(storage.first_balance, FIRST_BALANCE), (storage.new_account, NEW_ACCOUNT)];
     let more: u64 = more.iter().filter(|(so, _)| *so).map(|(_, gas)| gas).sum();

@@ -20,7 +20,7 @@ use market::Snapshot;
 use crate::context::recipient_code::RecipientCode;
 use crate::handle::{ChainHandle, entry};
 use crate::payments::call::trade;
-use crate::quoting::step_gas::{self, Approval, Form, Routed, Storage};
+use crate::quoting::step_gas::{self, Approval, Routed, Storage, UserTx};
 use crate::quoting::user_balances::{Holder, Holding, UserBalances};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +127,7 @@ impl Planner<'_> {
     }
 
     /// The storage that the last step meets, as far as it is known.
-    fn storage(&self, quote: &Quote, form: Form, balance: Option<Amount>) -> Storage {
+    fn storage(&self, quote: &Quote, form: UserTx, balance: Option<Amount>) -> Storage {
         let recipient = match quote.terms {
             Some(_) => Some(self.origin.chain.depository),
             None => quote.ask.recipient.packed(),
@@ -139,11 +139,11 @@ impl Planner<'_> {
         let has_none = |usual: bool| recipient.map_or(usual, |who| self.has_none(who, received).unwrap_or(usual));
         // The depository has some of everything; a recipient of tokens often has none.
         let first_balance = match form {
-            Form::TokenDeposit | Form::TokenTransfer | Form::Wrap => has_none(quote.terms.is_none()),
-            Form::Routed(routed) => !routed.deposits && !received.is_zero() && has_none(true),
-            Form::NativeDeposit | Form::NativeTransfer | Form::Unwrap => false,
+            UserTx::TokenDeposit | UserTx::TokenTransfer | UserTx::Wrap => has_none(quote.terms.is_none()),
+            UserTx::Routed(routed) => !routed.deposits && !received.is_zero() && has_none(true),
+            UserTx::NativeDeposit | UserTx::NativeTransfer | UserTx::Unwrap => false,
         };
-        let pays_native = matches!(form, Form::Routed(routed) if !routed.deposits) && received.is_zero();
+        let pays_native = matches!(form, UserTx::Routed(routed) if !routed.deposits) && received.is_zero();
         Storage {
             first_balance,
             last_balance: !self.origin.currency.native && balance == Some(quote.figures.input),
@@ -182,10 +182,10 @@ impl Planner<'_> {
         if let Some(address) = self.deposit_address {
             // A plain transfer, which any wallet or exchange can make.
             return match currency.native {
-                true => act(Form::NativeTransfer, Message { to: address, value: amount, data: Bytes::new() }, None),
+                true => act(UserTx::NativeTransfer, Message { to: address, value: amount, data: Bytes::new() }, None),
                 false => {
                     let data = calldata::transfer(address, amount);
-                    act(Form::TokenTransfer, Message { to: token, value: U256::ZERO, data }, None)
+                    act(UserTx::TokenTransfer, Message { to: token, value: U256::ZERO, data }, None)
                 }
             };
         }
@@ -196,18 +196,18 @@ impl Planner<'_> {
             let message = message.by_sender(chain.approval_proxy);
             let approval = (!currency.native).then(|| (chain.approval_proxy, swap.funds().units()));
             let form = Routed { deposits: true, ..routed(swap, currency.native, false) };
-            return act(Form::Routed(form), message, approval);
+            return act(UserTx::Routed(form), message, approval);
         }
         let to_depository = |value, data| Message { to: chain.depository, value, data };
         if currency.native {
-            return act(Form::NativeDeposit, to_depository(amount, calldata::deposit_native(user, order)), None);
+            return act(UserTx::NativeDeposit, to_depository(amount, calldata::deposit_native(user, order)), None);
         }
         if is_plain_deposit(quote) {
             let data = calldata::implicit_deposit(chain.depository, amount, order);
-            return act(Form::TokenTransfer, Message { to: token, value: U256::ZERO, data }, None);
+            return act(UserTx::TokenTransfer, Message { to: token, value: U256::ZERO, data }, None);
         }
         let data = calldata::deposit_erc20(user, token, amount, order);
-        act(Form::TokenDeposit, to_depository(U256::ZERO, data), Some((chain.depository, amount)))
+        act(UserTx::TokenDeposit, to_depository(U256::ZERO, data), Some((chain.depository, amount)))
     }
 
     fn same_chain(&self, quote: &Quote) -> Option<Act> {
@@ -236,9 +236,9 @@ pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: 
             calls.pay_native(recipient, Part::Exactly(figures.input.units()));
             let ends = Ends { refund_to: user, nft_recipient: user };
             let id = Bytes::copy_from_slice(quote.id.0.as_slice());
-            (Form::Routed(Routed::default()), calls.with_native(figures.input.units(), ends, id))
+            (UserTx::Routed(Routed::default()), calls.with_native(figures.input.units(), ends, id))
         } else {
-            let form = if native_in { Form::NativeTransfer } else { Form::TokenTransfer };
+            let form = if native_in { UserTx::NativeTransfer } else { UserTx::TokenTransfer };
             (form, send(token, recipient, figures.input.units(), quote.id))
         };
         return Some(Act { kind: StepKind::Send, form, message, approval: None });
@@ -253,9 +253,9 @@ pub fn same_chain(quote: &Quote, chain: &Chain, treasury: Address, to_contract: 
     let through_proxy = message.to == chain.approval_proxy;
     let approval = through_proxy.then(|| (chain.approval_proxy, swap.funds().units().saturating_add(fee)));
     let form = match message.to == chain.dex?.wrapped {
-        true if native_in => Form::Wrap,
-        true => Form::Unwrap,
-        false => Form::Routed(Routed { fee: !fee.is_zero(), ..routed(swap, native_in, native_out) }),
+        true if native_in => UserTx::Wrap,
+        true => UserTx::Unwrap,
+        false => UserTx::Routed(Routed { fee: !fee.is_zero(), ..routed(swap, native_in, native_out) }),
     };
     Some(Act { kind: StepKind::Swap, form, message, approval })
 }
@@ -299,7 +299,7 @@ fn routed(swap: &Swap, native_in: bool, native_out: bool) -> Routed {
 #[derive(Debug)]
 pub struct Act {
     pub kind: StepKind,
-    pub form: Form,
+    pub form: UserTx,
     pub message: Message,
     pub approval: Option<(Address, U256)>,
 }
