@@ -20,26 +20,26 @@ const OPTIMISM: u64 = 10;
 const NATIVE: &str = "0x0000000000000000000000000000000000000000";
 
 /// A service and somebody who asks it for quotes.
-struct Desk {
+struct Fixture {
     harness: Harness,
     service: Service,
     user: Address,
 }
 
-impl Desk {
+impl Fixture {
     async fn open() -> Result<Self> {
         Self::on(Harness::new(Engine::Sqlite).await?).await
     }
 
     async fn on(harness: Harness) -> Result<Self> {
         let service = harness.serve().await?;
-        let desk = Self { harness, service, user: new_account().address };
+        let fixture = Self { harness, service, user: new_account().address };
         // The pools are learnt after the first block.
         crate::harness::eventually("there is a market for TAIL", || async {
-            Ok(desk.answer(&desk.ask("TAIL", "USDC", &units(1_000, 18))).await?.0 == 200)
+            Ok(fixture.answer(&fixture.ask("TAIL", "USDC", &units(1_000, 18))).await?.0 == 200)
         })
         .await?;
-        Ok(desk)
+        Ok(fixture)
     }
 
     async fn close(self) -> Result<()> {

@@ -4,7 +4,6 @@
 
 mod agreement;
 mod deposits;
-mod desk;
 mod failover;
 mod faults;
 mod fills;
@@ -14,6 +13,7 @@ mod lying_nodes;
 mod origin_swaps;
 mod real;
 mod reverts;
+mod rig;
 mod same_chain;
 mod scripted;
 mod seconded;

@@ -4,12 +4,12 @@ use alloy::primitives::Address;
 use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
-use super::{Desk, units, with};
+use super::{Fixture, units, with};
 use crate::harness::{Harness, without_balance};
 
 /// The answer with ids, times and this service's own addresses replaced by names.
-fn shown(desk: &Desk, answer: &Value) -> Value {
-    let depository = desk.harness.depository.to_string().to_lowercase();
+fn shown(fixture: &Fixture, answer: &Value) -> Value {
+    let depository = fixture.harness.depository.to_string().to_lowercase();
     let mut answer = without_balance(answer);
     hide(&mut answer, &depository);
     answer
@@ -59,12 +59,12 @@ fn shape(value: &Value) -> Value {
 
 #[tokio::test]
 async fn answers_are_whole() -> Result<()> {
-    let mut desk = Desk::on(Harness::isolated(|_| ()).await?).await?;
-    desk.user = Address::repeat_byte(0x11);
+    let mut fixture = Fixture::on(Harness::isolated(|_| ()).await?).await?;
+    fixture.user = Address::repeat_byte(0x11);
     let recipient = json!({ "recipient": Address::repeat_byte(0x22) });
-    let ask = |from: &str, to: &str, amount: &str| with(&desk.ask(from, to, amount), recipient.clone());
-    let here = |from: &str, to: &str, amount: &str| with(&desk.ask_here(from, to, amount), recipient.clone());
-    let wrap = json!([{ "to": desk.currency("WETH"), "value": units(1, 16), "data": "0xd0e30db0" }]);
+    let ask = |from: &str, to: &str, amount: &str| with(&fixture.ask(from, to, amount), recipient.clone());
+    let here = |from: &str, to: &str, amount: &str| with(&fixture.ask_here(from, to, amount), recipient.clone());
+    let wrap = json!([{ "to": fixture.currency("WETH"), "value": units(1, 16), "data": "0xd0e30db0" }]);
     let fees = json!([{ "recipient": Address::repeat_byte(0x33), "fee": "25" }]);
     let plain = ask("USDC", "USDC", "250000000");
     let exact = json!({ "tradeType": "EXACT_OUTPUT" });
@@ -86,14 +86,14 @@ async fn answers_are_whole() -> Result<()> {
         ("exact_output_of_a_pool", with(&ask("USDC", "TAIL", &units(5_000, 18)), exact)),
         ("protocol_data", with(&plain, json!({ "includeProtocolData": true }))),
     ] {
-        let quote = desk.quote(&body).await?;
+        let quote = fixture.quote(&body).await?;
         // Calls are tried: the zero bytes of the order's id are in their gas, and so in every figure.
-        let whole = if name == "calls" { shape(&without_balance(&quote)) } else { shown(&desk, &quote) };
+        let whole = if name == "calls" { shape(&without_balance(&quote)) } else { shown(&fixture, &quote) };
         insta::assert_json_snapshot!(name, whole);
         // The old name says the same; a price says the same without the promise.
-        let (code, older) = desk.served("/quote", &body).await?;
+        let (code, older) = fixture.served("/quote", &body).await?;
         ensure!(code == 200 && form(&older) == form(&quote), "{name}: {older}");
-        let (code, price) = desk.served("/price", &body).await?;
+        let (code, price) = fixture.served("/price", &body).await?;
         ensure!(
             code == 200 && price.as_object().is_some_and(|it| it.keys().eq(["details", "fees"])),
             "{name}: {price}"
@@ -105,10 +105,10 @@ async fn answers_are_whole() -> Result<()> {
         };
         ensure!(same("details") && same("fees"), "{name}: {price}");
     }
-    let (_, price) = desk.served("/price", &plain).await?;
-    insta::assert_json_snapshot!("price", shown(&desk, &price));
+    let (_, price) = fixture.served("/price", &plain).await?;
+    insta::assert_json_snapshot!("price", shown(&fixture, &price));
     for path in ["/swap-sources", "/swap-sources?chainId=8453"] {
-        ensure!(desk.harness.get(path).await? == (200, json!({ "sources": ["uniswap-v3"] })), "{path}");
+        ensure!(fixture.harness.get(path).await? == (200, json!({ "sources": ["uniswap-v3"] })), "{path}");
     }
-    desk.close().await
+    fixture.close().await
 }

@@ -6,7 +6,7 @@ use causeway::env::system_env;
 use causeway::service::Service;
 use serde_json::{Value, json};
 
-use super::{BASE, Desk, NATIVE, OPTIMISM, with};
+use super::{BASE, Fixture, NATIVE, OPTIMISM, with};
 use crate::harness::{Engine, Harness, eventually, new_account};
 
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn every_party_is_screened() -> Result<()> {
         config.screening.blocked = Some("blocked.txt".into());
     })
     .await?;
-    let desk = Desk::on(harness).await?;
+    let fixture = Fixture::on(harness).await?;
     let innocent = new_account().address;
     for (changes, field) in [
         (json!({ "user": thief, "recipient": innocent }), "user"),
@@ -28,12 +28,12 @@ async fn every_party_is_screened() -> Result<()> {
             "appFees.recipient",
         ),
     ] {
-        desk.refused(&with(&desk.plain(), changes.clone()), 400, "SANCTIONED_WALLET_ADDRESS", field).await?;
-        let here = with(&desk.ask_here("ETH", "USDC", "100000000000000000"), changes);
-        desk.refused(&here, 400, "SANCTIONED_WALLET_ADDRESS", field).await?;
+        fixture.refused(&with(&fixture.plain(), changes.clone()), 400, "SANCTIONED_WALLET_ADDRESS", field).await?;
+        let here = with(&fixture.ask_here("ETH", "USDC", "100000000000000000"), changes);
+        fixture.refused(&here, 400, "SANCTIONED_WALLET_ADDRESS", field).await?;
     }
-    desk.quote(&with(&desk.plain(), json!({ "recipient": innocent }))).await?;
-    desk.close().await
+    fixture.quote(&with(&fixture.plain(), json!({ "recipient": innocent }))).await?;
+    fixture.close().await
 }
 
 fn ask(origin: u64, destination: u64) -> Value {

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use super::{BASE, Desk, OPTIMISM, micros, with};
+use super::{BASE, Fixture, OPTIMISM, micros, with};
 use crate::fuzz::Rng;
 use crate::harness::{Harness, eventually, new_account};
 
@@ -82,7 +82,7 @@ fn check_identities(quote: &Value) -> Result<()> {
 }
 
 /// One of everything, at random; most of it can be quoted.
-fn random(desk: &Desk, rng: &mut Rng) -> Value {
+fn random(fixture: &Fixture, rng: &mut Rng) -> Value {
     let (from, to) = (*rng.pick(&CURRENCIES), *rng.pick(&CURRENCIES));
     let trade = *rng.pick(&["EXACT_INPUT", "EXACT_INPUT", "EXACT_OUTPUT", "EXPECTED_OUTPUT"]);
     let fixed = if trade == "EXACT_INPUT" { from } else { to };
@@ -96,12 +96,12 @@ fn random(desk: &Desk, rng: &mut Rng) -> Value {
     };
     let (here, there) = *rng.pick(&[(BASE, OPTIMISM), (OPTIMISM, BASE), (BASE, 42161), (BASE, BASE)]);
     let mut body = with(
-        &desk.ask(from, to, &amount.to_string()),
+        &fixture.ask(from, to, &amount.to_string()),
         json!({ "originChainId": here, "destinationChainId": there, "tradeType": trade }),
     );
     body["recipient"] = json!(new_account().address);
     if rng.below(3) == 0 {
-        let fee = |rng: &mut Rng| json!({ "recipient": desk.user, "fee": rng.below(300).to_string() });
+        let fee = |rng: &mut Rng| json!({ "recipient": fixture.user, "fee": rng.below(300).to_string() });
         body["appFees"] = json!([fee(rng), fee(rng)]);
     }
     if rng.below(4) == 0 && to != "ETH" && here != there {
@@ -132,9 +132,9 @@ async fn the_figures_of_a_quote_add_up() -> Result<()> {
             chain.set_price(symbol, answer).await?;
         }
     }
-    let desk = Desk::on(harness).await?;
+    let fixture = Fixture::on(harness).await?;
     eventually("the prices are known", || async {
-        let quote = desk.quote(&desk.ask("ETH", "ETH", "1000000000000000000")).await?;
+        let quote = fixture.quote(&fixture.ask("ETH", "ETH", "1000000000000000000")).await?;
         Ok(quote["details"]["currencyIn"]["amountUsd"] == "3123.456789")
     })
     .await?;
@@ -142,8 +142,8 @@ async fn the_figures_of_a_quote_add_up() -> Result<()> {
     println!("seed {seed}");
     let (mut rng, mut quoted, mut rewarded) = (Rng(seed), 0, 0);
     for _ in 0..QUOTES {
-        let body = random(&desk, &mut rng);
-        let (code, quote) = desk.served("/quote/v2", &body).await?;
+        let body = random(&fixture, &mut rng);
+        let (code, quote) = fixture.served("/quote/v2", &body).await?;
         ensure!(code == 200 || code == 400, "{code} {quote} for {body}");
         if code == 200 {
             quoted += 1;
@@ -155,16 +155,16 @@ async fn the_figures_of_a_quote_add_up() -> Result<()> {
     ensure!(quoted > QUOTES / 2 && rewarded > 0, "only {quoted} of {QUOTES} could be quoted, {rewarded} with a reward");
 
     // A feed that stands still takes its currency out of the market, and no other.
-    let optimism = desk.harness.chain("optimism");
+    let optimism = fixture.harness.chain("optimism");
     optimism.freeze_price("USDC", 1).await?;
     eventually("the frozen feed is noticed", || async {
-        let (code, answer) = desk.answer(&desk.plain()).await?;
+        let (code, answer) = fixture.answer(&fixture.plain()).await?;
         Ok(code == 503 && answer["errorCode"] == "PRICE_FETCH_FAILED")
     })
     .await?;
-    desk.refused(&desk.ask("ETH", "USDC", "100000000000000000"), 503, "PRICE_FETCH_FAILED", "price").await?;
-    desk.quote(&desk.ask("USDC", "ETH", "25000000")).await?;
+    fixture.refused(&fixture.ask("ETH", "USDC", "100000000000000000"), 503, "PRICE_FETCH_FAILED", "price").await?;
+    fixture.quote(&fixture.ask("USDC", "ETH", "25000000")).await?;
     optimism.freeze_price("USDC", 0).await?;
-    eventually("it is back", || async { Ok(desk.answer(&desk.plain()).await?.0 == 200) }).await?;
-    desk.close().await
+    eventually("it is back", || async { Ok(fixture.answer(&fixture.plain()).await?.0 == 200) }).await?;
+    fixture.close().await
 }

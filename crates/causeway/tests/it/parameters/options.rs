@@ -4,17 +4,17 @@ use alloy::primitives::U256;
 use anyhow::{Result, ensure};
 use serde_json::json;
 
-use super::{Desk, micros, step_ids, units, with};
+use super::{Fixture, micros, step_ids, units, with};
 use crate::harness::{amount, new_account};
 
 #[tokio::test]
 async fn app_fees_are_shares_of_the_input() -> Result<()> {
-    let desk = Desk::open().await?;
-    let plain = desk.quote(&desk.plain()).await?;
+    let fixture = Fixture::open().await?;
+    let plain = fixture.quote(&fixture.plain()).await?;
     let recipient = new_account().address;
     let fees = |list: &[&str]| list.iter().map(|fee| json!({ "recipient": recipient, "fee": fee })).collect::<Vec<_>>();
     for (list, expected) in [(vec!["100"], 2_500_000u64), (vec!["0"], 0), (vec!["30", "20"], 1_250_000)] {
-        let quote = desk.quote(&with(&desk.plain(), json!({ "appFees": fees(&list) }))).await?;
+        let quote = fixture.quote(&with(&fixture.plain(), json!({ "appFees": fees(&list) }))).await?;
         ensure!(amount(&quote["fees"]["app"]["amount"]) == U256::from(expected), "{}", quote["fees"]);
         let shown = micros(&quote["details"]["expandedPriceImpact"]["app"]["usd"])?;
         ensure!(shown == -i64::try_from(expected)?, "{shown}");
@@ -24,14 +24,14 @@ async fn app_fees_are_shares_of_the_input() -> Result<()> {
     }
     // App fees come on top of a fixed output.
     let exact = json!({ "tradeType": "EXACT_OUTPUT", "appFees": fees(&["100"]) });
-    let quote = desk.quote(&with(&desk.plain(), exact)).await?;
+    let quote = fixture.quote(&with(&fixture.plain(), exact)).await?;
     let (input, fee) = (amount(&quote["details"]["currencyIn"]["amount"]), amount(&quote["fees"]["app"]["amount"]));
     ensure!(fee == (input / U256::from(100)) || fee == (input / U256::from(100)) + U256::ONE, "{input} {fee}");
     for (list, field) in [
         (json!([{ "recipient": "0x12", "fee": "1" }]), "appFees.recipient"),
         (json!([{ "recipient": "900123", "fee": "1" }]), "appFees.recipient"),
     ] {
-        desk.refused(&with(&desk.plain(), json!({ "appFees": list })), 400, "INVALID_ADDRESS", field).await?;
+        fixture.refused(&with(&fixture.plain(), json!({ "appFees": list })), 400, "INVALID_ADDRESS", field).await?;
     }
     for (list, field) in [
         (json!([{ "recipient": recipient, "fee": "10001" }]), "appFees.fee"),
@@ -45,44 +45,44 @@ async fn app_fees_are_shares_of_the_input() -> Result<()> {
         (json!(fees(&["10000"])), "appFees"),
         (json!(fees(&["5000", "5000"])), "appFees"),
     ] {
-        desk.refused(&with(&desk.plain(), json!({ "appFees": list })), 400, "INVALID_PARAMETERS", field).await?;
+        fixture.refused(&with(&fixture.plain(), json!({ "appFees": list })), 400, "INVALID_PARAMETERS", field).await?;
     }
-    desk.close().await
+    fixture.close().await
 }
 
 /// A call that wraps the output: the router calls `deposit()` of the wrapped currency.
 #[tokio::test]
 async fn calls_are_tried_before_they_are_promised() -> Result<()> {
-    let desk = Desk::open().await?;
-    let (wrapped, ether) = (desk.currency("WETH"), units(1, 16));
+    let fixture = Fixture::open().await?;
+    let (wrapped, ether) = (fixture.currency("WETH"), units(1, 16));
     let call = json!({ "to": wrapped, "value": ether, "data": "0xd0e30db0", "originalTxValue": ether });
-    let body = with(&desk.ask("USDC", "ETH", &ether), json!({ "tradeType": "EXACT_OUTPUT", "txs": [call] }));
-    let quote = desk.quote(&body).await?;
+    let body = with(&fixture.ask("USDC", "ETH", &ether), json!({ "tradeType": "EXACT_OUTPUT", "txs": [call] }));
+    let quote = fixture.quote(&body).await?;
     let output = &quote["protocol"]["v2"]["orderData"]["output"];
-    let router = desk.harness.chain("optimism").contracts.router.to_string().to_lowercase();
+    let router = fixture.harness.chain("optimism").contracts.router.to_string().to_lowercase();
     ensure!(output["payments"][0]["recipient"] == router && output["calls"].as_array().unwrap().len() == 1, "{output}");
     ensure!(output["payments"][0]["minimumAmount"] == ether);
     // A value may be hexadecimal, and is zero by default.
     for value in [json!("0x2386f26fc10000"), json!(null)] {
         let call = json!({ "to": wrapped, "value": value, "data": "0xd0e30db0" });
-        desk.quote(&with(&body, json!({ "txs": [call] }))).await?;
+        fixture.quote(&with(&body, json!({ "txs": [call] }))).await?;
     }
-    desk.quote(&with(&body, json!({ "txsGasLimit": 1_000_000 }))).await?;
+    fixture.quote(&with(&body, json!({ "txsGasLimit": 1_000_000 }))).await?;
 
     // A call that reverts is refused with its revert reason.
     let stolen = format!("0x23b872dd{:0>64}{:0>64}{:064x}", "11".repeat(20), "22".repeat(20), 5);
-    let call = json!({ "to": desk.currency("USDC"), "data": stolen });
-    let answer = desk.refused(&with(&body, json!({ "txs": [call] })), 400, "DESTINATION_TX_FAILED", "txs").await?;
+    let call = json!({ "to": fixture.currency("USDC"), "data": stolen });
+    let answer = fixture.refused(&with(&body, json!({ "txs": [call] })), 400, "DESTINATION_TX_FAILED", "txs").await?;
     ensure!(answer["errorData"].as_str().is_some_and(|data| data.starts_with("0x")), "{answer}");
     ensure!(["from", "to", "data", "value"].iter().all(|it| answer["failedCallData"][it].is_string()), "{answer}");
     let short = with(&body, json!({ "txsGasLimit": 1 }));
-    desk.refused(&short, 400, "DESTINATION_TX_FAILED", "txsGasLimit").await?;
+    fixture.refused(&short, 400, "DESTINATION_TX_FAILED", "txsGasLimit").await?;
 
     let call = |value: &str| json!([{ "to": wrapped, "value": value, "data": "0xd0e30db0" }]);
     for (changes, error, said) in [
         (json!({ "txs": call("10000000000000001") }), "INVALID_EXTRA_TXS", "txs"),
         (
-            json!({ "destinationCurrency": desk.currency("USDC"), "amount": "5000000", "txs": call("1") }),
+            json!({ "destinationCurrency": fixture.currency("USDC"), "amount": "5000000", "txs": call("1") }),
             "INVALID_EXTRA_TXS",
             "txs",
         ),
@@ -105,27 +105,27 @@ async fn calls_are_tried_before_they_are_promised() -> Result<()> {
         (json!({ "txsGasLimit": 0 }), "INVALID_PARAMETERS", "txsGasLimit"),
         (json!({ "txsGasLimit": "many" }), "INVALID_PARAMETERS", "txsGasLimit"),
     ] {
-        desk.refused(&with(&body, changes), 400, error, said).await?;
+        fixture.refused(&with(&body, changes), 400, error, said).await?;
     }
-    desk.close().await
+    fixture.close().await
 }
 
 #[tokio::test]
 async fn same_chain_quotes_are_for_the_users_own_transaction() -> Result<()> {
-    let desk = Desk::open().await?;
+    let fixture = Fixture::open().await?;
     let somebody = new_account().address;
     let fee = json!([{ "recipient": somebody, "fee": "100" }]);
     // Sending the same currency to another owner costs no fee, even where one is asked for.
-    let send = with(&desk.ask_here("USDC", "USDC", "1000000"), json!({ "recipient": somebody, "appFees": fee }));
-    let quote = desk.quote(&send).await?;
+    let send = with(&fixture.ask_here("USDC", "USDC", "1000000"), json!({ "recipient": somebody, "appFees": fee }));
+    let quote = fixture.quote(&send).await?;
     ensure!(quote["details"]["operation"] == "send" && step_ids(&quote) == ["send"], "{quote}");
     ensure!(quote["details"]["currencyOut"]["amount"] == "1000000" && quote["fees"]["app"]["amount"] == "0");
     ensure!(quote["protocol"].is_null());
     // Wrapping is for any size, and collects the integrator's share only.
     for (from, to, operation) in [("ETH", "WETH", "wrap"), ("WETH", "ETH", "unwrap")] {
-        let quote = desk.quote(&desk.ask_here(from, to, "1")).await?;
+        let quote = fixture.quote(&fixture.ask_here(from, to, "1")).await?;
         ensure!(quote["details"]["operation"] == operation && quote["details"]["currencyOut"]["amount"] == "1");
-        let quote = desk.quote(&with(&desk.ask_here(from, to, "10000"), json!({ "appFees": fee }))).await?;
+        let quote = fixture.quote(&with(&fixture.ask_here(from, to, "10000"), json!({ "appFees": fee }))).await?;
         ensure!(quote["details"]["currencyOut"]["amount"] == "9900", "{quote}");
     }
     // A swap has the service's share, and a floor.
@@ -137,21 +137,22 @@ async fn same_chain_quotes_are_for_the_users_own_transaction() -> Result<()> {
         ("TAIL", "USDC", units(100, 18), units(2, 18)),
         ("TAIL", "ETH", units(100, 18), "1".to_owned()),
     ] {
-        let quote = desk.quote(&desk.ask_here(from, to, &enough)).await?;
+        let quote = fixture.quote(&fixture.ask_here(from, to, &enough)).await?;
         ensure!(quote["details"]["operation"] == "swap" && step_ids(&quote).last() == Some(&"swap"), "{quote}");
         ensure!(quote["details"]["route"]["origin"]["router"] == "uniswap-v3" && quote["protocol"].is_null());
-        desk.refused(&desk.ask_here(from, to, &dust), 400, "AMOUNT_TOO_LOW", "").await?;
+        fixture.refused(&fixture.ask_here(from, to, &dust), 400, "AMOUNT_TOO_LOW", "").await?;
     }
     for trade in ["EXACT_OUTPUT", "EXPECTED_OUTPUT"] {
-        let fixed = |amount: &str| with(&desk.ask_here("ETH", "USDC", amount), json!({ "tradeType": trade }));
+        let fixed = |amount: &str| with(&fixture.ask_here("ETH", "USDC", amount), json!({ "tradeType": trade }));
         ensure!(
-            amount(&desk.quote(&fixed("5000000")).await?["details"]["currencyOut"]["amount"]) >= U256::from(5_000_000)
+            amount(&fixture.quote(&fixed("5000000")).await?["details"]["currencyOut"]["amount"])
+                >= U256::from(5_000_000)
         );
-        desk.refused(&fixed("1"), 400, "AMOUNT_TOO_LOW", "").await?;
+        fixture.refused(&fixed("1"), 400, "AMOUNT_TOO_LOW", "").await?;
     }
     // Options that need a solver are refused on one chain.
-    let swap = desk.ask_here("ETH", "USDC", &units(1, 17));
-    desk.refused(&desk.ask_here("USDC", "USDC", "1"), 400, "UNSUPPORTED_ROUTE", "").await?;
-    desk.refused(&with(&swap, json!({ "topupGas": true })), 400, "UNSUPPORTED_ROUTE", "topupGas").await?;
-    desk.close().await
+    let swap = fixture.ask_here("ETH", "USDC", &units(1, 17));
+    fixture.refused(&fixture.ask_here("USDC", "USDC", "1"), 400, "UNSUPPORTED_ROUTE", "").await?;
+    fixture.refused(&with(&swap, json!({ "topupGas": true })), 400, "UNSUPPORTED_ROUTE", "topupGas").await?;
+    fixture.close().await
 }

@@ -50,7 +50,7 @@ pub(crate) const NATIVE: Address = Address::ZERO;
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
-pub(crate) struct Desk {
+pub(crate) struct Rig {
     pub chain: &'static Chain,
     /// A user, or a filler.
     pub sender: Account,
@@ -67,7 +67,7 @@ pub(crate) struct Route {
     native_out: bool,
 }
 
-impl Desk {
+impl Rig {
     pub(crate) async fn open() -> Self {
         let turn = TURN.lock().await;
         let chain = chain("optimism").await;
