@@ -98,12 +98,12 @@ async fn on(devnet: &Devnet, args: &DeliveryArgs, progress: &Progress) -> Result
     progress.say("Events one by one, with and without a receiver that hangs");
     let delay = delay(&posting, &sink, args).await?;
     progress.say("Bare posts to the same receiver");
-    let floor = bare(&sink, Duration::from_secs(args.seconds)).await?;
+    let baseline = bare(&sink, Duration::from_secs(args.seconds)).await?;
     progress.say(&format!("Queueing {} events for {ENDPOINTS} endpoints", args.events));
     let requests = posting.requests(usize::try_from(args.events)?.div_ceil(STEPS.len())).await?;
     harness::publish(&filling.world.config, &requests, &STEPS).await?;
     progress.say("All of them at once");
-    let rate = rate(&filling, &sink, floor, args).await?;
+    let rate = rate(&filling, &sink, baseline, args).await?;
     posting.enable_all(ENDPOINTS, false).await?;
     progress.say("Fills, with and without full delivery");
     let fills = fills(&filling, &posting, &sink, args).await?;
@@ -165,7 +165,7 @@ async fn bare(sink: &Sink, time: Duration) -> Result<u64> {
 }
 
 /// Deliveries per second out of a queue that does not end.
-async fn rate(filling: &Filling<'_>, sink: &Sink, floor: u64, args: &DeliveryArgs) -> Result<Rate> {
+async fn rate(filling: &Filling<'_>, sink: &Sink, baseline: u64, args: &DeliveryArgs) -> Result<Rate> {
     let watched = filling.processes();
     let (before, count, began) = (processes::now(&watched), sink.count(), Instant::now());
     tokio::time::sleep(Duration::from_secs(args.seconds)).await;
@@ -175,7 +175,7 @@ async fn rate(filling: &Filling<'_>, sink: &Sink, floor: u64, args: &DeliveryArg
     let service = shares.iter().find(|share| share.name == "service").filter(|_| cpu::used().is_some());
     let micros = service.and_then(|share| u64::try_from(took.as_micros()).ok()?.checked_mul(share.core_permille));
     Ok(Rate {
-        bare_per_second: floor,
+        bare_per_second: baseline,
         per_second: per_second(delivered, took),
         service_cpu_micros: micros.and_then(|micros| (micros / 1_000).checked_div(delivered as u64)),
         shares,

@@ -73,7 +73,7 @@ async fn group(
     let mut group =
         Group { engine, node_delay_millis: delay.as_millis(), answer_bytes: sample.len(), rows: Vec::new() };
     let baseline = Baseline::start(sample).await?;
-    group.rows.push(kinds[1].row("floor", baseline.address, effort).await?);
+    group.rows.push(kinds[1].row("baseline", baseline.address, effort).await?);
     for kind in kinds.iter().filter(|kind| args.only.as_ref().is_none_or(|only| kind.name.contains(only))) {
         let mut row = kind.row(kind.name, address, effort).await?;
         if let Some(other) = kinds.iter().find(|other| kind.beside == Some(other.name)) {

@@ -76,16 +76,16 @@ impl Group {
         let (engine, delay, bytes) = (self.engine.name(), self.node_delay_millis, self.answer_bytes);
         println!("\n{engine}, nodes {delay} ms away, answers of {bytes} bytes");
         let load = format!("{connections} connections");
-        println!("{:<16}{:>25}{:>56}", "", "one connection, ms", load);
+        println!("{:<16}{:>27}{:>58}", "", "one connection, ms", load);
         println!(
-            "{:<16}{:>9}{:>9}{:>8}{:>12}{:>8}{:>9}{:>9}{:>9}{:>9}",
-            "", "p50", "p99", "floor", "per second", "floor", "p50 ms", "p99 ms", "CPU ms", "errors"
+            "{:<16}{:>9}{:>9}{:>10}{:>12}{:>10}{:>9}{:>9}{:>9}{:>9}",
+            "", "p50", "p99", "baseline", "per second", "baseline", "p50 ms", "p99 ms", "CPU ms", "errors"
         );
         for row in &self.rows {
             let (one, loaded) = (&row.outcome.one_connection, &row.outcome.load);
             let baseline = self.rows.first().map_or(&row.outcome, |baseline| &baseline.outcome);
             println!(
-                "{:<16}{:>9}{:>9}{:>8}{:>12}{:>8}{:>9}{:>9}{:>9}{:>9}",
+                "{:<16}{:>9}{:>9}{:>10}{:>12}{:>10}{:>9}{:>9}{:>9}{:>9}",
                 row.name,
                 millis(one.p50_nanos),
                 millis(one.p99_nanos),

@@ -50,7 +50,7 @@ impl Report {
         let Rate { bare_per_second, per_second, service_cpu_micros, shares } = &self.rate;
         let cpu = service_cpu_micros.map_or_else(|| "-".to_owned(), |micros| micros.to_string());
         println!(
-            "\ndeliveries: {per_second} a second, floor {bare_per_second}, {}; CPU of the service {cpu} µs each",
+            "\ndeliveries: {per_second} a second, baseline {bare_per_second}, {}; CPU of the service {cpu} µs each",
             ratio(*per_second, *bare_per_second)
         );
         for share in shares {
@@ -67,7 +67,7 @@ impl Report {
         for (name, of) in [("no deliveries", calm), (busy.as_str(), loaded)] {
             row(name, of.fill, ratio(of.fill.p50_nanos, calm.fill.p50_nanos));
         }
-        for (name, of) in [("floor, no deliveries", calm), ("floor, the same deliveries", loaded)] {
+        for (name, of) in [("baseline, no deliveries", calm), ("baseline, the same deliveries", loaded)] {
             row(name, of.baseline, ratio(of.baseline.p50_nanos, calm.baseline.p50_nanos));
         }
     }

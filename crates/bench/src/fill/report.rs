@@ -98,14 +98,14 @@ impl Report {
     pub(crate) fn print(&self) {
         println!("{} cores, shared by chains, service and load; {} filler wallets", self.cores, self.lanes);
         println!(
-            "\n{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>12}{:>10}{:>10}",
-            "nodes", "floor p50", "p99 ms", "fill p50", "p99 ms", "floor", "next block", "fills/s", "CPU µs"
+            "\n{:<12}{:>14}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}",
+            "nodes", "baseline p50", "p99 ms", "fill p50", "p99 ms", "baseline", "next block", "fills/s", "CPU µs"
         );
         for distance in &self.distances {
             let LatencyStats { baseline, fill, mined_in_next_block, .. } = &distance.latency;
             let throughput = &distance.throughput;
             println!(
-                "{:<12}{:>10}{:>10}{:>10}{:>10}{:>8}{:>12}{:>10}{:>10}",
+                "{:<12}{:>14}{:>10}{:>10}{:>10}{:>10}{:>12}{:>10}{:>10}",
                 format!("{} ms away", distance.node_delay_millis),
                 millis(baseline.p50_nanos),
                 millis(baseline.p99_nanos),
