@@ -4,8 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// The longest wait for a condition, before the run is called stuck. Chains keep making blocks while another program has
-/// one of two cores: then a transfer took longer than two minutes.
+/// The longest wait for a condition, before the run is called stuck: far beyond what a busy machine takes.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(300);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
