@@ -23,6 +23,7 @@ const READS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The rest after a block of a chain that gives way, in the time that the block took. One block keeps a handful of
 /// services busy for about as long as that.
 const REST: u32 = 3;
+const MAX_REST: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Miner(Arc<Inner>);
@@ -61,10 +62,9 @@ impl Miner {
                 if *paused {
                     continue;
                 }
-                let began = Instant::now();
                 let mined = miner.blocks(1).await;
-                if gives_way {
-                    next = next.max(Instant::now() + began.elapsed() * REST);
+                if let (Ok(took), true) = (&mined, gives_way) {
+                    next = next.max(Instant::now() + (*took * REST).min(MAX_REST));
                 }
                 if let (Err(e), false) = (&mined, failing) {
                     tracing::error!(chain.name = %chain, "cannot mine on {chain}: {e:#}");
@@ -76,7 +76,8 @@ impl Miner {
 
     pub(crate) async fn mine(&self, n: u64) -> Result<()> {
         let _still = self.0.paused.lock().await;
-        self.blocks(n).await
+        self.blocks(n).await?;
+        Ok(())
     }
 
     pub(crate) async fn pause(&self, paused: bool) {
@@ -102,8 +103,10 @@ impl Miner {
         Ok(())
     }
 
-    async fn blocks(&self, n: u64) -> Result<()> {
+    /// Makes blocks, and says how long the node took.
+    async fn blocks(&self, n: u64) -> Result<Duration> {
         let _alone = tokio::time::timeout(READS_TIMEOUT, self.0.blocks.write()).await;
+        let began = Instant::now();
         let fee = format!("{:#x}", self.0.base_fee.load(Ordering::Relaxed));
         let mut left = n;
         while left > 0 {
@@ -112,6 +115,6 @@ impl Miner {
             self.0.rpc.batch((0..chunk).flat_map(|_| block())).await?;
             left -= chunk;
         }
-        Ok(())
+        Ok(began.elapsed())
     }
 }
