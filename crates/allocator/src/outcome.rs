@@ -115,8 +115,8 @@ mod tests {
 
     /// Signs a payout and lets the signature run out.
     fn sign_in_vain(tx: &mut Tx<'_>, id: PayoutId, ordinal: u32) -> Result<State, AllocatorError> {
-        let signature =
-            Signature { ordinal, issued: 100, expiration: 200, struct_hash: B256::with_last_byte(1), bytes: None };
+        let struct_hash = B256::from(U256::from(ordinal));
+        let signature = Signature { ordinal, issued: 100, expiration: 200, struct_hash, bytes: None };
         payouts::decide(tx, id, &signature, NOW)?;
         payouts::set_state(tx, id, State::Signed, None, NOW)?;
         let stored = payouts::lock(tx, id)?.unwrap();
