@@ -16,6 +16,7 @@ use crate::database::Database;
 crate::on_both_engines! {
     an_order_misses_what_has_not_come_back_in_its_currency
     what_a_partial_sweep_leaves_is_one_transfer
+    one_balance_has_one_live_sweep_whatever_a_reorg_takes_away
 }
 
 const CHAIN: ChainId = ChainId(1);
@@ -152,6 +153,29 @@ async fn what_a_partial_sweep_leaves_is_one_transfer(database: Database) -> anyh
         arrivals::left(tx, CHAIN, PLACE)?;
         arrivals::keep_rest(tx, sweep(0x51).id, units(600), later(4))?;
         assert_eq!(left(tx)?, []);
+        Ok::<_, StoreError>(())
+    };
+    store.write(unit).await?;
+    store.close().await;
+    Ok(())
+}
+
+async fn one_balance_has_one_live_sweep_whatever_a_reorg_takes_away(database: Database) -> anyhow::Result<()> {
+    let store = database.open().await?;
+    let is_live = |tx: &mut Tx<'_>| sweeps::is_live(tx, CHAIN, PLACE.address, PLACE.currency);
+    let unit = move |tx: &mut Tx<'_>| {
+        assert!(sweeps::begin(tx, &sweep(0x51), NOW)?);
+        sweeps::apply(tx, sweep(0x51).id, sweep::Event::Mined)?;
+        assert!(!is_live(tx)?);
+        sweeps::apply(tx, sweep(0x51).id, sweep::Event::Unmined)?;
+        assert!(is_live(tx)?, "it is sent again");
+        sweeps::apply(tx, sweep(0x51).id, sweep::Event::Mined)?;
+        assert!(sweeps::begin(tx, &sweep(0x52), NOW)?);
+        sweeps::apply(tx, sweep(0x51).id, sweep::Event::Unmined)?;
+        sweeps::apply(tx, sweep(0x52).id, sweep::Event::Failed)?;
+        assert!(!is_live(tx)?, "the first stayed as it was while the second was under way");
+        sweeps::apply(tx, sweep(0x52).id, sweep::Event::Unmined)?;
+        assert!(!is_live(tx)?, "void by proof");
         Ok::<_, StoreError>(())
     };
     store.write(unit).await?;
