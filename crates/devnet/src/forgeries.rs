@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lie_is_about_one_sender() {
+    fn a_forgery_is_about_one_sender() {
         let forgeries =
             [Forgery::failed(SENDER), Forgery::native_funding(SENDER, TREASURY, U256::from(5), B256::repeat_byte(7))];
         let (mut about, mut other) = (transaction(SENDER), transaction(TOKEN));

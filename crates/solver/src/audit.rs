@@ -1,7 +1,7 @@
 //! The audit: all rows of the database, checked against the chains. It changes nothing, and works on one snapshot of
 //! the database while the service goes on.
 //!
-//! Each chain is audited as of the last block that the snapshot has taken in. Rows are read in pages, so that the size
+//! Each chain is audited as of the last block that the snapshot has applied. Rows are read in pages, so that the size
 //! of the database does not matter.
 //!
 //! An event in a doubtful block waits until enough nodes show it. The database says so, and such an event is a note and no
@@ -136,9 +136,9 @@ pub fn run(
 }
 
 impl Audit<'_, '_> {
-    /// The block at which a chain is audited: the last that the snapshot has taken in, if the chain still has it.
+    /// The block at which a chain is audited: the last that the snapshot has applied, if the chain still has it.
     fn stand(&mut self, handle: &ChainHandle) -> Result<Option<Head>, SolverError> {
-        let mut check = Check::new(&handle.chain.name, "the last block taken in is on the chain");
+        let mut check = Check::new(&handle.chain.name, "the last applied block is on the chain");
         let cursor = blocks::cursor(self.tx, handle.id())?;
         let Some(cursor) = cursor else {
             self.checks.push(check);

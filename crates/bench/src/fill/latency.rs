@@ -142,7 +142,7 @@ impl Bare {
         let (seen, head) = near.next().await?;
         // The delayed subscription may still announce the block before.
         while self.heads.next().await?.1["hash"] != head["hash"] {}
-        let call = (Address::repeat_byte(0xbe), U256::ONE, Bytes::from(keccak256("floor").to_vec()));
+        let call = (Address::repeat_byte(0xbe), U256::ONE, Bytes::from(keccak256("baseline").to_vec()));
         let raw = destination.sign(&self.signer, self.nonce, call, FILL_GAS)?;
         self.nonce += 1;
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "eth_sendRawTransaction", "params": [raw]});

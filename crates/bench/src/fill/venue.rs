@@ -114,7 +114,7 @@ impl Bare {
             to_route: Route::Perps,
             amount: Units::new(1)?,
             usdc_fee: Fee::new(FEE)?,
-            memo: Memo(alloy::primitives::keccak256("floor")),
+            memo: Memo(alloy::primitives::keccak256("baseline")),
             expires_at: Expiry::new(u64::try_from((UNIX_EPOCH.elapsed()? + EXPIRY).as_millis())?)?,
             nonce: Nonce::new(self.nonce)?,
             skips_nonces: false,

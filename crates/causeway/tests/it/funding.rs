@@ -117,7 +117,7 @@ async fn nothing_is_credited_before_it_is_final() -> Result<()> {
     let finality = harness.config.chains.iter().find(|chain| chain.name == "base").unwrap().finality_blocks;
     let last = kept + finality - 1;
     base.mine(last - base.block_number().await?).await?;
-    eventually("the last block before finality is taken in", || async {
+    eventually("the last block before finality is applied", || async {
         let (_, lives) = harness.get("/lives").await?;
         let chains = lives["report"]["chains"].as_array().cloned().unwrap_or_default();
         Ok(chains.iter().any(|chain| chain["id"] == 8453 && chain["block"] == last))

@@ -75,8 +75,8 @@ async fn a_block_holds_deposits_and_our_own_transactions() {
 
 #[tokio::test]
 async fn an_answer_that_contradicts_itself_is_an_error() {
-    type Lie = fn(&str, &Value) -> Option<Reply>;
-    let lying_nodes: [(&str, Lie); 8] = [
+    type Forgery = fn(&str, &Value) -> Option<Reply>;
+    let lying_nodes: [(&str, Forgery); 8] = [
         ("another block", |method, _| (method == "eth_getBlockByHash").then(|| result(block(9, hash(7), json!([]))))),
         ("logs of another block", |method, _| {
             (method == "eth_getLogs").then(|| result(json!([deposit_log(hash(7), hash(1), false)])))

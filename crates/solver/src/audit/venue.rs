@@ -17,7 +17,7 @@ use crate::payments::venue_tx::sent_tx;
 const PAGE: i64 = 500;
 /// Pages of the account's history that are read.
 const MAX_PAGES: usize = 10_000;
-/// Age of a transfer, behind the cursor, below which it may be listed and not taken in yet.
+/// Age of a transfer, behind the cursor, below which it may be listed and not applied yet.
 const LISTED_LATE_SECS: u64 = 600;
 
 impl Audit<'_, '_> {

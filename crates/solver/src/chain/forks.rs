@@ -23,7 +23,7 @@ pub(super) const KEPT_BLOCKS: u64 = 512;
 /// Rows undone in one unit.
 const ROWS_PER_COMMIT: i64 = 64;
 
-/// True if a head at or below the cursor was taken in before, or is so old that only a lagging node can announce it.
+/// True if a head at or below the cursor was applied before, or is so old that only a lagging node can announce it.
 pub(crate) async fn is_known(solver: &Solver, handle: &ChainHandle, head: Head) -> Result<bool, SolverError> {
     let recent = recent(solver, handle).await?;
     let oldest = recent.last().map_or(0, |block| block.number);

@@ -1,6 +1,6 @@
 //! Finality on the venue: time, and the venue's word once more.
 //!
-//! A deposit was taken in because the venue showed it twice. When its time is over it is read again: one that is shown
+//! A deposit was recorded because the venue showed it twice. When its time is over it is read again: one that is shown
 //! otherwise, or not at all, does not become final. So it is neither sent back nor free of the risk budget, and a person
 //! is told.
 
@@ -82,7 +82,7 @@ async fn shown(
     Ok(deposit(venue, &tx, wallet).map(|seen| (seen, Timestamp::from_secs(time))))
 }
 
-/// True if a deposit is what was taken in.
+/// True if a deposit is as it was recorded.
 fn is_same(stored: &Deposit, seen: &SeenDeposit, time: Timestamp) -> bool {
     let parties = (stored.depositor, stored.payer, stored.sender) == (seen.depositor, seen.payer, seen.sender);
     let money = (stored.currency, stored.amount.units()) == (seen.currency, seen.amount);
@@ -95,7 +95,7 @@ fn dispute(handle: &ChainHandle, venue: &VenueChain, stored: &DepositRow, head: 
         counter!("causeway_deposits_doubtful_total", "chain" => handle.id().to_string()).increment(1);
     }
     let what = format!(
-        "the venue no longer shows deposit {id} ({}) as it was taken in: it does not become final",
+        "the venue no longer shows deposit {id} ({}) as it was recorded: it does not become final",
         stored.deposit.tx
     );
     handle.health.alarms.raise(Alarm::DepositDoubtful, what);

@@ -188,7 +188,7 @@ async fn apply_transfers(
     Ok((held.done(head.number).max(cursor), took))
 }
 
-/// The oldest second of a transfer that is not taken in. It holds the cursor back: a later round lists the transfer again.
+/// The oldest second of a transfer that is not applied. It holds the cursor back: a later round lists the transfer again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Held(Option<u64>);
 

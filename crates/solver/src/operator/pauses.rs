@@ -1,5 +1,5 @@
 //! Pauses of chains: an operator's decision that nothing new begins on a chain, neither a quote nor a payment. Payments
-//! that are committed go on to their end, and deposits are taken in.
+//! that are committed go on to their end, and deposits are recorded.
 //!
 //! The database has the decision, so that it outlives every process; each process reads it once a second.
 

@@ -55,7 +55,7 @@ async fn node(fill: &PaymentRow) -> Endpoint {
     .await
 }
 
-/// The checks of the destination, where a fill was sent, is mined, and was not taken in by the walk.
+/// The checks of the destination, where a fill was sent, is mined, and was not applied by the walk.
 async fn audited(is_doubtful: bool) -> Vec<Check> {
     let world = World::new().await;
     let (_, order) = world.quote(ETH, ETH, ONE_ETHER).await;

@@ -22,7 +22,7 @@ pub(super) const OVERLAP: Duration = Duration::from_secs(600);
 const MAX_ROWS_PER_PAGE: usize = 1_000;
 const MAX_CURSOR_BYTES: usize = 512;
 
-/// A place in the history: everything listed before it was taken in.
+/// A place in the history: everything listed before it was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     /// Milliseconds on the venue's clock.
@@ -49,7 +49,7 @@ pub struct Page {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transfers {
     pub transfers: Vec<Listed>,
-    /// The mark to continue from once these are taken in.
+    /// The mark to continue from once these are applied.
     pub mark: Option<Mark>,
 }
 

@@ -2,10 +2,10 @@
 
 use super::*;
 
-/// Three lies in the solver's tables and one in the allocator's own: none is signed for.
+/// Three forged rows in the solver's tables and one in the allocator's own: none is signed for.
 #[tokio::test]
 async fn forged_rows_are_refused() -> Result<()> {
-    // Filled while nobody repays, so that there is time to lie.
+    // Filled while nobody repays, so that there is time to forge.
     let harness = harness(Engine::Sqlite, |_| ()).await?;
     let mut unpaid = harness.config.clone();
     unpaid.allocator = None;

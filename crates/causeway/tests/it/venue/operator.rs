@@ -171,7 +171,7 @@ async fn fills_on_the_venue_are_repaid_and_audited() -> Result<()> {
         let found = planted(harness, forge).await?;
         ensure!(found.iter().any(|text| text.contains(what)), "{what}: {found:#?}");
     }
-    // A transfer that has just arrived may be listed before it is taken in: it is noted, and an old one is a difference.
+    // A transfer that has just arrived may be listed before it is applied: it is noted, and an old one is a difference.
     planted(harness, |tx| one(tx, "delete from deposit where chain_id = 3586256")).await?;
     let findings = audit(harness).await?.0;
     ensure!(findings.to_string().contains("from account 100001 is not in the database yet"), "{findings:#}");

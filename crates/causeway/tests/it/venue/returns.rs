@@ -68,7 +68,7 @@ async fn a_transfer_that_the_venue_no_longer_shows_does_not_become_final() -> Re
     stage.withdraw(&quote).await?;
     stage.harness.wait_for(request_id(&quote), "success").await?;
     stage.withdraw(&quote).await?;
-    eventually("the second transfer is taken in", || async {
+    eventually("the second transfer is recorded", || async {
         let status = stage.harness.status(request_id(&quote)).await?;
         Ok(status["returns"].as_array().is_some_and(|returns| returns.len() == 1))
     })
