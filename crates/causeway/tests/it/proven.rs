@@ -422,6 +422,9 @@ fn tests() -> Result<BTreeSet<String>> {
     for text in files(&["src", "tests"])? {
         let mut lines = text.lines().map(str::trim);
         while let Some(line) = lines.next() {
+            if line == "crate::on_both_engines! {" {
+                names.extend(lines.by_ref().take_while(|line| *line != "}").map(str::to_owned));
+            }
             if line != "#[test]" && !line.starts_with("#[tokio::test") {
                 continue;
             }
