@@ -215,9 +215,16 @@ async fn the_word_that_payments_failed_has_a_cap() -> Result<()> {
     let (user, usdc) = (base.fresh_user().await?, base.token("USDC").address);
     let body = stage.deposit(&user.address.to_string(), &usdc.to_string(), "50000000");
     let [first, second] = [stage.harness.quote(&body).await?, stage.harness.quote(&body).await?];
-    stage.simulator.faults.update(|fault| fault.fail_sends = true);
+    // Both are paid before either fails: after the first failure the recipient is promised nothing for a while.
+    stage.simulator.faults.update(|fault| fault.stuck = true);
     execute(base, &first, &user).await?;
     execute(base, &second, &user).await?;
+    eventually("both payments are decided", || async {
+        let trace = stage.harness.trace(request_id(&second)).await?;
+        Ok(trace["payments"].as_array().is_some_and(|payments| !payments.is_empty()))
+    })
+    .await?;
+    stage.simulator.faults.update(|fault| (fault.stuck, fault.fail_sends) = (false, true));
     stage.harness.wait_for(request_id(&first), "refund").await?;
     eventually("somebody is told", || async {
         let (_, lives) = stage.harness.get("/lives").await?;
