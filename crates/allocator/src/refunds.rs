@@ -1,5 +1,5 @@
-//! Refunds of orders that are not for our own funds: too large, beyond the risk budget, or more than we have. They go out
-//! of the depository once their deposit is final, to whom the order names.
+//! Refunds of orders that are not for our own funds: too large, beyond the risk budget, or more than we have. They go
+//! out of the depository once their deposit is final, to whom the order names.
 //!
 //! The order's settlement row is taken in the unit that reserves the payout: from there on nothing else can end it.
 
@@ -116,8 +116,8 @@ async fn wasted_on(
     Ok((allocator.advice.wasted)(payout_chain.id(), currency, &quote, &fees)?)
 }
 
-/// To whom the deposit of an order goes back, by the order that the deposit's own id is the hash of. An inner error says
-/// why it goes back to nobody.
+/// To whom the deposit of an order goes back, by the order that the deposit's own id is the hash of. An inner error
+/// says why it goes back to nobody.
 pub(crate) async fn recipient(
     allocator: &Allocator,
     payout_chain: &PayoutChain,

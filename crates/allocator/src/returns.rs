@@ -174,8 +174,8 @@ async fn came_second(
     Ok(false)
 }
 
-/// Whether the order's time is over, by a final block of the chain it pays on, and nothing was paid for it: then nothing
-/// will be.
+/// Whether the order's time is over, by a final block of the chain it pays on, and nothing was paid for it: then
+/// nothing will be.
 async fn has_ended(allocator: &Allocator, order: OrderId, quote: &Quote) -> Result<bool, AllocatorError> {
     let Some(terms) = &quote.terms else { return Ok(true) };
     let Some(there) = allocator.payout_chain(terms.payout.chain) else { return Ok(false) };

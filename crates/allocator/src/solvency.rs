@@ -1,4 +1,5 @@
-//! Solvency of a depository: its balances beside what the ledger owes, noted for operators. Signing asks again for itself.
+//! Solvency of a depository: its balances beside what the ledger owes, noted for operators. Signing asks again for
+//! itself.
 
 use std::time::Duration;
 

@@ -58,8 +58,8 @@ async fn round(allocator: &Allocator, payout_chain: &PayoutChain) -> Result<(), 
         // For operators to read: nothing is held up by it.
         debug!(chain.id = %chain, error = %Chained(&error), "the depository's balances are not known");
     }
-    // A database older than the chain may not know what was signed for, and must not promise it again. On a paused chain
-    // nothing new begins.
+    // A database older than the chain may not know what was signed for, and must not promise it again. On a paused
+    // chain nothing new begins.
     let refusing = move |tx: &mut Tx<'_>| {
         let paused = chain_pauses::of(tx, chain)?.map(|pause| pause.to_string());
         Ok::<_, StoreError>(chain_states::refusing(tx, chain)?.or(paused))

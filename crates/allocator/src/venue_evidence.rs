@@ -1,5 +1,5 @@
-//! Fills on the venue as evidence (protocol 4.2): the transfer that is said to have settled a deposit, read from the venue
-//! and compared with the order.
+//! Fills on the venue as evidence (protocol 4.2): the transfer that is said to have settled a deposit, read from the
+//! venue and compared with the order.
 //!
 //! The venue's hash covers who paid whom, and how much; the memo is covered by our wallet's signature alone, which is
 //! checked too. That the transfer was executed is the venue's word: there is no second one.

@@ -1,7 +1,7 @@
 //! Token buckets, one per client and kind of call: full at first, burst one window, refilled evenly.
 //!
-//! A bucket is one number, the moment at which it will be full again, so that rates may differ from client to client and
-//! change while it is in use. How many buckets there are is bounded: the fullest ones are forgotten first.
+//! A bucket is one number, the moment at which it will be full again, so that rates may differ from client to client
+//! and change while it is in use. How many buckets there are is bounded: the fullest ones are forgotten first.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};

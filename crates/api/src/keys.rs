@@ -1,8 +1,8 @@
 //! The keys callers show, as the database has them: remembered for a moment, so that a quote does not wait for a read.
 //!
 //! A key in use is read again in the background every other second and never trusted for longer than five: that is how
-//! soon a revocation takes effect. Texts that are no key are remembered apart, so that guessing cannot push out the keys
-//! in use.
+//! soon a revocation takes effect. Texts that are no key are remembered apart, so that guessing cannot push out the
+//! keys in use.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

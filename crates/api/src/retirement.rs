@@ -1,5 +1,5 @@
-//! The retirement of `GET /requests/v2`: announced on each of its answers, its limit cut step by step, and one day it is
-//! gone.
+//! The retirement of `GET /requests/v2`: announced on each of its answers, its limit cut step by step, and one day it
+//! is gone.
 
 use std::num::NonZeroU32;
 

@@ -1,4 +1,5 @@
-//! `POST /operator/topups`: what the fillers' wallets lack of the native currency, and on request the treasury gives it.
+//! `POST /operator/topups`: what the fillers' wallets lack of the native currency, and on request the treasury gives
+//! it.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,7 +1,8 @@
 //! Records of a local network, moved into the past: a network that has run for a minute has no week for charts to show.
 //!
-//! Nothing is made up. Requests that have ended, their events, entries of the ledger, keys and counts of calls keep their
-//! content and their order; only their times are others. Blocks, deposits and payments stay as the chains have them.
+//! Nothing is made up. Requests that have ended, their events, entries of the ledger, keys and counts of calls keep
+//! their content and their order; only their times are others. Blocks, deposits and payments stay as the chains have
+//! them.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,7 @@
 //! Chaos: many transfers under way over three chains and the venue while the service is killed again and again, nodes
-//! and the venue misbehave and chains reorganise, prices move and an adversary tries to be paid for nothing. At the end every deposit has had
-//! exactly one end, nobody is richer than they should be and every status was told by webhook, or the run has failed.
+//! and the venue misbehave and chains reorganise, prices move and an adversary tries to be paid for nothing. At the end
+//! every deposit has had exactly one end, nobody is richer than they should be and every status was told by webhook, or
+//! the run has failed.
 //!
 //! The seed decides the quotes, payments and faults, and their order; the machine decides how they interleave, so a
 //! seed repeats a run only approximately.

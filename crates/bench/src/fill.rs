@@ -152,8 +152,8 @@ impl<'a> Filling<'a> {
         Self::with(devnet, args, far, false).await
     }
 
-    /// A service that also serves the local venue. It looks at it several times a second, which the other measurements do
-    /// without.
+    /// A service that also serves the local venue. It looks at it several times a second, which the other measurements
+    /// do without.
     async fn with(devnet: &'a Devnet, args: &FillArgs, far: bool, with_venue: bool) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("causeway-bench-").tempdir_in(&args.folder)?;
         let database = database(folder.path(), None).await?;

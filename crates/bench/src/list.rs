@@ -59,8 +59,8 @@ pub(crate) struct ListArgs {
     /// The most that a filter with an index may take in the largest database, as a multiple of the smallest.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub max_ratio: u64,
-    /// The longest that a page of the dashboard may take in the largest database at the median, in milliseconds. Without
-    /// it none fails: a busy machine makes every page slow.
+    /// The longest that a page of the dashboard may take in the largest database at the median, in milliseconds.
+    /// Without it none fails: a busy machine makes every page slow.
     #[arg(long)]
     pub max_page_millis: Option<u64>,
     /// Folder for the databases; five million requests take more than forty gigabytes.

@@ -1,6 +1,6 @@
 //! Load and latency of the service, each beside a baseline. It runs the real service on local chains and a real
-//! database. It asserts nothing about time, because a busy machine would fail a check that a quiet one passes, except for
-//! ratios of two things that are measured by turns.
+//! database. It asserts nothing about time, because a busy machine would fail a check that a quiet one passes, except
+//! for ratios of two things that are measured by turns.
 
 mod backdate;
 mod baseline;

@@ -55,8 +55,8 @@ pub enum Command {
         #[command(flatten)]
         config: ConfigArgs,
     },
-    /// Pause a chain: nothing new is quoted or paid on it, and payments under way are finished. Works beside the running
-    /// service, whose processes know of it within seconds, and without it.
+    /// Pause a chain: nothing new is quoted or paid on it, and payments under way are finished. Works beside the
+    /// running service, whose processes know of it within seconds, and without it.
     Pause(PauseArgs),
     /// End the pause of a chain.
     Resume(PauseArgs),
@@ -85,8 +85,8 @@ pub enum Command {
         #[arg(long, global = true, value_name = "FILE", default_value = "causeway.toml", env = "CAUSEWAY_CONFIG")]
         config: PathBuf,
     },
-    /// Make the transfer that a withdrawal's step asks for, read as JSON from standard input, with the keys of an account
-    /// of the venue simulator.
+    /// Make the transfer that a withdrawal's step asks for, read as JSON from standard input, with the keys of an
+    /// account of the venue simulator.
     #[cfg(feature = "dev")]
     VenueTransfer(VenueTransferArgs),
     /// Receive webhooks on this machine: verify each event and print it.

@@ -120,8 +120,9 @@ pub struct SolverConfig {
     /// The fillers' addresses in the same order, for processes without the keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filler_addresses: Vec<Address>,
-    /// The wallets that send what users have signed for (gasless deposits). They hold gas and nothing else: no allowance, no
-    /// role. None of them may be a filler's. Needed by the worker; without any, nothing is offered gasless.
+    /// The wallets that send what users have signed for (gasless deposits). They hold gas and nothing else: no
+    /// allowance, no role. None of them may be a filler's. Needed by the worker; without any, nothing is offered
+    /// gasless.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relayer_keys: Vec<Source>,
     /// The relayers' addresses in the same order, for processes without the keys.

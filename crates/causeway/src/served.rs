@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The longest an orderly shutdown may take: the service itself gives its tasks, its leave and its database half a minute
-/// each.
+/// The longest an orderly shutdown may take: the service itself gives its tasks, its leave and its database half a
+/// minute each.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The process is killed when this is dropped.

@@ -197,8 +197,8 @@ fn refresh_markets(
     }
 }
 
-/// Posts events to integrators until the token ends. The processes that answer callers do it: those that hold a wallet's
-/// key should not speak to hosts of other people's choosing.
+/// Posts events to integrators until the token ends. The processes that answer callers do it: those that hold a
+/// wallet's key should not speak to hosts of other people's choosing.
 fn post_webhooks(
     config: &Config,
     store: &Store,
@@ -287,8 +287,8 @@ impl Listeners {
     }
 }
 
-/// Starts the tasks beside the routes, and returns the router with the dashboard in front where that is served. Its pages
-/// call the same routes.
+/// Starts the tasks beside the routes, and returns the router with the dashboard in front where that is served. Its
+/// pages call the same routes.
 async fn pages(
     config: &Config,
     app: &App,

@@ -1,5 +1,5 @@
-//! Smart accounts of ERC-4337 and EIP-7702 on a local chain: the real entry point and its reference accounts, from a pinned
-//! package.
+//! Smart accounts of ERC-4337 and EIP-7702 on a local chain: the real entry point and its reference accounts, from a
+//! pinned package.
 
 use alloy::sol_types::SolValue;
 use alloy_primitives::{Address, B256, Bytes, U256, address, b256};

@@ -131,8 +131,8 @@ impl Chain {
         Ok(())
     }
 
-    /// Sets a token balance without a transaction or an event, and waits a moment until it shows: a busy node may answer
-    /// from the state before. Where the owner spends at the same time it may never show.
+    /// Sets a token balance without a transaction or an event, and waits a moment until it shows: a busy node may
+    /// answer from the state before. Where the owner spends at the same time it may never show.
     pub async fn set_token_balance(&self, token: Address, who: Address, amount: U256) -> Result<()> {
         self.rpc::<Value>("anvil_dealERC20", (who, token, amount)).await?;
         for _ in 0..20 {

@@ -160,8 +160,8 @@ pub fn deposit_address_factory(owner: Address, depository: Address) -> Result<De
     Ok(Deterministic::new(&code, &(owner, depository).abi_encode()))
 }
 
-/// The factory of deposit addresses, deployed as on a real chain: its address stands for its arguments. Every filler may
-/// sweep.
+/// The factory of deposit addresses, deployed as on a real chain: its address stands for its arguments. Every filler
+/// may sweep.
 fn stage_factory(stage: &mut Stage<'_>, keys: &Keys, depository: Address) -> Result<Address> {
     let factory = deposit_address_factory(keys.owner.address, depository)?;
     stage.send(&keys.owner, TxKind::Call(factory.deployer), U256::ZERO, factory.input)?;

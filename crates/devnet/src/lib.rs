@@ -235,8 +235,8 @@ impl Devnet {
         Ok(())
     }
 
-    /// One devnet per test binary, with 200 ms blocks where the machine can. It lives on a thread of its own, so that the
-    /// runtimes of tests may come and go, and ends with the process.
+    /// One devnet per test binary, with 200 ms blocks where the machine can. It lives on a thread of its own, so that
+    /// the runtimes of tests may come and go, and ends with the process.
     pub async fn shared() -> &'static Self {
         static SHARED: OnceCell<Devnet> = OnceCell::const_new();
         SHARED

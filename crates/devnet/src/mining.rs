@@ -85,8 +85,8 @@ impl Miner {
     }
 
     /// A moment in which no block is made, for as long as the guard is held. A node that makes a block between a call's
-    /// choice of the latest block and its read of the state answers from the block before, without anything that was set
-    /// by hand since.
+    /// choice of the latest block and its read of the state answers from the block before, without anything that was
+    /// set by hand since.
     pub(crate) async fn between_blocks(&self) -> RwLockReadGuard<'_, ()> {
         self.0.blocks.read().await
     }

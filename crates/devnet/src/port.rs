@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Result, bail};
 
-/// Below the ports that systems give to outgoing connections (from 32768 on Linux, from 49152 elsewhere). One of those may
-/// be free when it is chosen and belong to somebody's connection when the service binds to it, or comes back to it after a
-/// crash.
+/// Below the ports that systems give to outgoing connections (from 32768 on Linux, from 49152 elsewhere). One of those
+/// may be free when it is chosen and belong to somebody's connection when the service binds to it, or comes back to it
+/// after a crash.
 const FIRST: u32 = 20_000;
 const COUNT: u32 = 12_000;
 

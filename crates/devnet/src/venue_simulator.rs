@@ -1,7 +1,8 @@
-//! A simulator of the perpetuals venue: its public HTTP API for accounts, nonces, fees and transfers, with real signatures.
+//! A simulator of the perpetuals venue: its public HTTP API for accounts, nonces, fees and transfers, with real
+//! signatures.
 //!
-//! It verifies what the venue verifies, both signatures included, and keeps its books in a journal, so that it continues
-//! after its own end. It has no order book, no positions, no proofs and no withdrawals to a chain.
+//! It verifies what the venue verifies, both signatures included, and keeps its books in a journal, so that it
+//! continues after its own end. It has no order book, no positions, no proofs and no withdrawals to a chain.
 
 mod accounts;
 mod answers;
@@ -174,8 +175,8 @@ impl State {
 }
 
 impl Books {
-    /// The status that the next look at a transaction shows while it flickers: the true one, none, the true one, another
-    /// one. None is "not found".
+    /// The status that the next look at a transaction shows while it flickers: the true one, none, the true one,
+    /// another one. None is "not found".
     fn flickering(&mut self, hash: Digest, status: TxStatus) -> Option<TxStatus> {
         let looks = self.looks.entry(hash).or_default();
         *looks = looks.wrapping_add(1);

@@ -96,8 +96,8 @@ impl Account {
         <[u8; 20]>::try_from(self.bytes()).ok().map(Address::from)
     }
 
-    /// The 20 bytes that rows of deposits and payments know an account by: an EVM address, or the number of an account or
-    /// a currency of the venue. Zero is the native currency of either. None for machines that nobody pays on.
+    /// The 20 bytes that rows of deposits and payments know an account by: an EVM address, or the number of an account
+    /// or a currency of the venue. Zero is the native currency of either. None for machines that nobody pays on.
     pub fn packed(&self) -> Option<Address> {
         let index = <[u8; 16]>::try_from(self.bytes()).ok().map(|index| Address::left_padding_from(&index));
         index.or_else(|| self.evm())

@@ -77,9 +77,9 @@ pub fn plan(arrived: &Arrived, grace: Duration) -> Result<Plan, OutOfRange> {
     })
 }
 
-/// The time from which a balance has waited: when the transfers behind it came to a tenth of the quoted amount or, where all
-/// of them are less, to a tenth of the balance. Dust that a stranger sent before takes nothing of the time in which the rest
-/// may come. None while the transfers that are known come to less.
+/// The time from which a balance has waited: when the transfers behind it came to a tenth of the quoted amount or,
+/// where all of them are less, to a tenth of the balance. Dust that a stranger sent before takes nothing of the time in
+/// which the rest may come. None while the transfers that are known come to less.
 pub fn since(
     mut transfers: Vec<(Timestamp, Amount)>,
     quoted: Amount,

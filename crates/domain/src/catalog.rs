@@ -50,8 +50,8 @@ impl Currency {
     }
 }
 
-/// Gas of our own transactions. Fills are sent with a tenth more than their estimate, and charged for by that limit; all
-/// else is sent with generous limits.
+/// Gas of our own transactions. Fills are sent with a tenth more than their estimate, and charged for by that limit;
+/// all else is sent with generous limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FillGas {
     pub native_limit: u64,

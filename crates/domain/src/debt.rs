@@ -1,9 +1,9 @@
 //! The debt of a fast fill whose deposit did not come in time.
 //!
-//! When its window ends, the deposit is owed in USDC at the worth of that moment, and a deposit that lands later is worth
-//! what it was when it landed. The moments are the chain's, not those at which somebody looks: while the service is away
-//! nobody else gets longer to decide. Feeds are behind the market, so that each moment lasts until they have caught up,
-//! and its price is the one that suits the integrator least.
+//! When its window ends, the deposit is owed in USDC at the worth of that moment, and a deposit that lands later is
+//! worth what it was when it landed. The moments are the chain's, not those at which somebody looks: while the service
+//! is away nobody else gets longer to decide. Feeds are behind the market, so that each moment lasts until they have
+//! caught up, and its price is the one that suits the integrator least.
 
 use std::time::Duration;
 
@@ -12,8 +12,8 @@ use crate::ledger::UsdcMicros;
 /// The time within which a feed follows the market.
 pub const FEED_LAG: Duration = Duration::from_secs(60);
 
-/// The charge in place of a deposit: its worth at the end of the window. Where no feed remembers that, its worth now, or
-/// its worth at the fill if that is more: a price that fell meanwhile is nobody's gain. None while neither is known.
+/// The charge in place of a deposit: its worth at the end of the window. Where no feed remembers that, its worth now,
+/// or its worth at the fill if that is more: a price that fell meanwhile is nobody's gain. None while neither is known.
 pub fn charge(at_end: Option<UsdcMicros>, at_fill: UsdcMicros, now: Option<UsdcMicros>) -> Option<UsdcMicros> {
     at_end.or_else(|| now.map(|now| now.max(at_fill)))
 }

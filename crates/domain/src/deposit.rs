@@ -89,8 +89,8 @@ pub struct Facts {
     /// may fill in.
     pub payer: Address,
     pub sender: Address,
-    /// One of our own wallets sent it, and it is what that sweep of a deposit address was decided for. Anybody may sweep a
-    /// strict one.
+    /// One of our own wallets sent it, and it is what that sweep of a deposit address was decided for. Anybody may
+    /// sweep a strict one.
     pub swept: bool,
     /// A relayer of ours sent it by the very transaction that the user signed for.
     pub relayed: bool,
@@ -124,7 +124,8 @@ const LAST_FILL_BEFORE_DEADLINE_SECS: i64 = 600;
 /// A deposit of less than this share of the quoted amount must come from the quoted wallet to count.
 const QUALIFYING_BPS: u16 = 9_000;
 
-/// And less than this share is dust, whoever sent it: any contract that the user calls can deposit in their transaction.
+/// And less than this share is dust, whoever sent it: any contract that the user calls can deposit in their
+/// transaction.
 const DUST_BPS: u16 = 1_000;
 
 /// An exchange at the quoted rate is for the quoted amount: this much beyond it, the rate would be a free bet.
@@ -185,13 +186,13 @@ pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {
     Ok(Verdict::Fill { output })
 }
 
-/// True if the amount makes it the order's deposit. Nine tenths of the quoted amount do, from anyone. Less does from the
-/// quoted wallet, or by its signature, unless it is dust: otherwise a wei could end an order.
+/// True if the amount makes it the order's deposit. Nine tenths of the quoted amount do, from anyone. Less does from
+/// the quoted wallet, or by its signature, unless it is dust: otherwise a wei could end an order.
 fn qualifies(quote: &Quote, deposit: &Facts) -> Result<bool, OutOfRange> {
     let quoted = quote.figures.deposit;
     if quote.ask.options.is_strict() {
-        // A stranger may pay dust to the address and sweep it: that must not end the order. We sweep too little only when
-        // nothing more is expected.
+        // A stranger may pay dust to the address and sweep it: that must not end the order. We sweep too little only
+        // when nothing more is expected.
         return Ok(deposit.swept || deposit.amount >= quoted);
     }
     if deposit.amount >= quoted.mul_ceil(Ratio::bps(QUALIFYING_BPS))? {
@@ -216,8 +217,8 @@ pub fn too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
     quote.ask.ttl_secs.is_some_and(expired).then_some(FailReason::TtlExpired)
 }
 
-/// Why a fill can no longer begin at this time of the chain: a deposit may have come in time, and we not. The time we said
-/// it takes, its confirmations among it, is not held against a quote's own time; the end of the order stands.
+/// Why a fill can no longer begin at this time of the chain: a deposit may have come in time, and we not. The time we
+/// said it takes, its confirmations among it, is not held against a quote's own time; the end of the order stands.
 pub fn fill_too_late(quote: &Quote, now: Timestamp) -> Option<FailReason> {
     let said_millis = i64::from(quote.figures.time_estimate_secs).saturating_mul(1_000);
     match too_late(quote, now)? {
@@ -253,7 +254,8 @@ pub fn excess(quote: &Quote, deposited: Amount) -> Result<Amount, OutOfRange> {
     deposited.checked_sub(quoted)
 }
 
-/// A sponsor or an integrator stands for the quoted amount and no more, and so does an exact purchase or a strict address.
+/// A sponsor or an integrator stands for the quoted amount and no more, and so does an exact purchase or a strict
+/// address.
 fn is_capped(quote: &Quote) -> bool {
     quote.figures.sponsorship.is_some()
         || quote.figures.fixed.is_some()

@@ -248,8 +248,8 @@ impl Fee {
     }
 }
 
-/// `extraData` of an entry: on an EVM chain the contract whose events count as evidence. The venue has no contracts, and
-/// its entries have none: zero here.
+/// `extraData` of an entry: on an EVM chain the contract whose events count as evidence. The venue has no contracts,
+/// and its entries have none: zero here.
 pub fn fill_contract_data(contract: Address) -> Vec<u8> {
     if contract.is_zero() { Vec::new() } else { contract.into_word().to_vec() }
 }

@@ -1,8 +1,8 @@
 //! The outcome of a fill for those who pay for it or earn by it: the sponsor, and the apps whose fees it carries.
 //!
 //! It is fixed in the commit that decides the fill, at what things cost then, and booked once it and its deposit are
-//! final. A same-chain transaction is fixed when it is final, and booked in the same commit. So nothing is booked twice and
-//! nothing has to be taken back, whatever a chain does in between.
+//! final. A same-chain transaction is fixed when it is final, and booked in the same commit. So nothing is booked twice
+//! and nothing has to be taken back, whatever a chain does in between.
 
 use alloy_primitives::Address;
 
@@ -242,8 +242,8 @@ impl Sponsorship {
 }
 
 impl Sponsorship {
-    /// Which part of a fee is paid, by the user and the sponsor together, where that is not all of it: the sponsor's cap
-    /// falls short of what it turned out to be worth. A fee that nobody pays, nobody earns.
+    /// Which part of a fee is paid, by the user and the sponsor together, where that is not all of it: the sponsor's
+    /// cap falls short of what it turned out to be worth. A fee that nobody pays, nobody earns.
     fn share_paid(&self, quoted: &Self, component: Component, part: Ratio) -> Result<Option<Ratio>, OutOfRange> {
         let at = component as usize;
         let by_user = quoted.buckets[at].user_pays()?;

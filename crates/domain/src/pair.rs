@@ -59,8 +59,8 @@ impl Pair {
 
 impl Pair {
     /// The rate we exchange at: that of the feeds, and never better than what a pool would give us for it once our
-    /// spread is off. A feed may lag behind the market by more than we charge; a pool that somebody moved only costs the
-    /// one who moved it.
+    /// spread is off. A feed may lag behind the market by more than we charge; a pool that somebody moved only costs
+    /// the one who moved it.
     pub fn bounded(self, feeds: Ratio, pool: Option<Ratio>, terms: &Terms) -> Result<Ratio, OutOfRange> {
         let (Some(pool), true) = (pool, self.is_exchange()) else { return Ok(feeds) };
         let kept = 10_000u16.checked_sub(self.spread_bps(terms)).filter(|kept| *kept > 0).ok_or(OutOfRange)?;

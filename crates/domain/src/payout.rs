@@ -17,8 +17,8 @@ pub enum Kind {
     Batch = 3,
 }
 
-/// The nonce of a payout. It follows from the kind and the key of the deposit or batch, so the contract itself refuses to
-/// pay the same thing twice.
+/// The nonce of a payout. It follows from the kind and the key of the deposit or batch, so the contract itself refuses
+/// to pay the same thing twice.
 pub fn nonce(kind: Kind, key: B256) -> B256 {
     let kind = U256::from(kind as u8).to_be_bytes::<32>();
     keccak256([kind, key.0].concat())

@@ -229,8 +229,8 @@ fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Ref
     if values > most { Err(Refusal::CallValues) } else { Ok(()) }
 }
 
-/// The confirmations we ask for, the block that carries the fill, and what we need in between: in seconds, which that is
-/// nearly always a small part of.
+/// The confirmations we ask for, the block that carries the fill, and what we need in between: in seconds, which that
+/// is nearly always a small part of.
 fn time_estimate(route: Route<'_>, worth: UsdMicros, fill_millis: u64) -> u32 {
     let (origin, destination) = (route.origin.chain, route.destination.chain);
     let confirming = origin.block_time_millis.saturating_mul(origin.confirmations_for(worth).into());

@@ -88,8 +88,8 @@ pub struct QuoteOptions {
     pub top_up: Option<UsdMicros>,
     /// The calls on the destination that spend the output.
     pub calls: Vec<Call>,
-    /// Gas that the whole fill took when it was tried: with calls, and with native currency to a contract. The most that
-    /// the caller allows, until it is tried.
+    /// Gas that the whole fill took when it was tried: with calls, and with native currency to a contract. The most
+    /// that the caller allows, until it is tried.
     pub tried_gas: Option<u64>,
     /// The rest of a trade for an exact output stays with the solver, not with the recipient.
     pub true_exact_output: bool,
@@ -193,8 +193,8 @@ pub struct Figures {
     pub top_up: Option<Amount>,
     pub sponsorship: Option<Sponsorship>,
     pub fixed: Option<Fixed>,
-    /// The gas of the user's own transactions on the origin, in its native currency; zero until they are planned. Outside
-    /// every other figure.
+    /// The gas of the user's own transactions on the origin, in its native currency; zero until they are planned.
+    /// Outside every other figure.
     pub origin_gas: Amount,
     pub slippage_bps: u16,
     pub prices: Prices,
@@ -288,8 +288,8 @@ impl Quote {
     /// The derivation of the address to pay at. None where the quote has no address, or no order.
     ///
     /// A strict address whose deposits go back to whoever has paid is swept by operators: nobody is known whom its salt
-    /// could name. The number of a route is taken from its order, so that every quote has an address of its own: options
-    /// differ between quotes, and what arrives must be priced by those of whoever gave the address out.
+    /// could name. The number of a route is taken from its order, so that every quote has an address of its own:
+    /// options differ between quotes, and what arrives must be priced by those of whoever gave the address out.
     pub fn derivation(&self, order: OrderId) -> Option<Derivation> {
         let (asked, terms) = (self.ask.options.deposit_address?, self.terms.as_ref()?);
         if let (Kind::Strict, RefundTarget::Named(depositor)) = (asked.kind, self.refund_target()) {
@@ -314,7 +314,8 @@ impl Quote {
         if self.ask.options.calls.is_empty() { self.ask.recipient.clone() } else { terms.destination_router.into() }
     }
 
-    /// The worth of a deposit at the price it was quoted with. An amount without such a price is worth the most there is.
+    /// The worth of a deposit at the price it was quoted with. An amount without such a price is worth the most there
+    /// is.
     pub fn deposit_worth(&self, chain: &Chain, currency: Address, amount: Amount) -> UsdMicros {
         let quoted = self.terms.as_ref().is_some_and(|terms| terms.deposit.address.packed() == Some(currency));
         let token = chain.token(currency).filter(|_| quoted);

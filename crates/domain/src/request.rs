@@ -57,7 +57,8 @@ pub enum Event {
     CannotFill {
         reason: FailReason,
     },
-    /// A person decided that it is refunded instead of filled, or although it has failed. Nothing is paid or decided yet.
+    /// A person decided that it is refunded instead of filled, or although it has failed. Nothing is paid or decided
+    /// yet.
     OperatorRefund,
     FillSent,
     FillMined,

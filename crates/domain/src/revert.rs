@@ -98,8 +98,8 @@ const fn panic(code: u64) -> &'static str {
     }
 }
 
-/// Which words mean what. `Whole` ones are all that was said; `Part`s may stand anywhere. Only letters and digits count,
-/// in lower case, so that an error's name and the sentence it replaced are one entry. The first match wins.
+/// Which words mean what. `Whole` ones are all that was said; `Part`s may stand anywhere. Only letters and digits
+/// count, in lower case, so that an error's name and the sentence it replaced are one entry. The first match wins.
 const TABLE: &[(Words, FailReason)] = {
     use FailReason as R;
     use Words::{Part, Whole};

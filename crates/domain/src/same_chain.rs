@@ -1,7 +1,7 @@
 //! Same-chain transfers, through the router and without a solver: swap, wrap, unwrap, send.
 //!
-//! The service's share and the apps' are taken out of the input in the user's own transaction. Apps have theirs only of what
-//! is sure to have a feed: it is credited to them in dollars, and a pool's price is whatever somebody makes of it.
+//! The service's share and the apps' are taken out of the input in the user's own transaction. Apps have theirs only of
+//! what is sure to have a feed: it is credited to them in dollars, and a pool's price is whatever somebody makes of it.
 
 use crate::catalog::{Chain, Currency};
 use crate::fees::{Charge, Fees, least};

@@ -140,8 +140,8 @@ impl Sponsorship {
     }
 
     /// Counts what the user loses on the way beyond the fees: to pools that nobody makes good, or to a rate that pools
-    /// bound. It belongs to the swap, and nobody sponsors it. A gain is the user's where no part of the swap is sponsored;
-    /// else it would be taken off what the sponsor is charged.
+    /// bound. It belongs to the swap, and nobody sponsors it. A gain is the user's where no part of the swap is
+    /// sponsored; else it would be taken off what the sponsor is charged.
     pub(crate) fn count_loss(&mut self, lost: UsdMicros, price: Price, decimals: u8) -> Result<(), OutOfRange> {
         let mut shown = UsdMicros::default();
         for bucket in &self.buckets {

@@ -52,8 +52,8 @@ impl AccountIndex {
         self.0 >= Self::FIRST_SUB_ACCOUNT
     }
 
-    /// The index behind an account of the venue, as `user`, `recipient` and `refundTo` give it. A currency is no account:
-    /// the two share their form and not their range.
+    /// The index behind an account of the venue, as `user`, `recipient` and `refundTo` give it. A currency is no
+    /// account: the two share their form and not their range.
     pub fn of(account: &Account) -> Result<Self, OutOfVenueRange> {
         let bytes = <[u8; 16]>::try_from(account.bytes()).map_err(|_| OutOfVenueRange::Account)?;
         u64::try_from(u128::from_be_bytes(bytes)).map_err(|_| OutOfVenueRange::Account).and_then(Self::new)
@@ -222,8 +222,8 @@ impl Holding {
     }
 }
 
-/// The 32 bytes that name the order of a transfer. The venue's own signature does not cover them: only the text that the
-/// wallet signs does.
+/// The 32 bytes that name the order of a transfer. The venue's own signature does not cover them: only the text that
+/// the wallet signs does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Memo(pub B256);
 

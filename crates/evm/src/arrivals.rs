@@ -43,8 +43,8 @@ impl Nodes {
         self.agree(need, "the transfers of a block", |node| async move { transfers(&node, block, watch).await }).await
     }
 
-    /// Balances at a block as two nodes show them, in the order asked for: owner and currency. None for a token that does
-    /// not answer.
+    /// Balances at a block as two nodes show them, in the order asked for: owner and currency. None for a token that
+    /// does not answer.
     pub async fn seconded_balances(
         &self,
         multicall3: Address,

@@ -1,6 +1,6 @@
-//! The balances that a transaction changed, as far as its receipt tells: the value it was sent with, transfers of tokens,
-//! and native currency that our router or the wrapping token moved. Native currency that other contracts pass on among
-//! themselves leaves no log, and is not shown.
+//! The balances that a transaction changed, as far as its receipt tells: the value it was sent with, transfers of
+//! tokens, and native currency that our router or the wrapping token moved. Native currency that other contracts pass
+//! on among themselves leaves no log, and is not shown.
 
 use alloy::primitives::{Address, B256, U256, keccak256};
 use alloy::rpc::types::Log;

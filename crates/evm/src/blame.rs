@@ -61,9 +61,9 @@ struct Frame {
 }
 
 impl Nodes {
-    /// The party to blame by the transaction's trace, as two nodes show it, or the only one that offers traces: where the
-    /// traces differ, it is nobody. None where no node offers any. Where too few have answered it is an error: they might
-    /// say otherwise.
+    /// The party to blame by the transaction's trace, as two nodes show it, or the only one that offers traces: where
+    /// the traces differ, it is nobody. None where no node offers any. Where too few have answered it is an error: they
+    /// might say otherwise.
     pub async fn blame(&self, hash: B256, suspects: &Suspects) -> Result<Option<Blame>, ChainError> {
         let wish = &json!({ "tracer": "callTracer" });
         let mut asked: FuturesUnordered<_> =

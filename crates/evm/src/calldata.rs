@@ -81,8 +81,8 @@ pub fn erc20_fill_from_treasury(treasury: Address, recipient: Address, amount: U
     with_id(Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode(), id)
 }
 
-/// The payout of an app balance. It names the account by the tag that funding uses too (`account_tag.rs`), so that the chain alone says
-/// whose it was, and ends with the claim's id.
+/// The payout of an app balance. It names the account by the tag that funding uses too (`account_tag.rs`), so that the
+/// chain alone says whose it was, and ends with the claim's id.
 pub fn claim(treasury: Address, recipient: Address, amount: U256, account: Address, id: B256) -> Bytes {
     let transfer = Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode();
     with_id([transfer.as_slice(), tag(account).as_slice()].concat(), id)

@@ -237,8 +237,8 @@ pub fn depository_domain(chain_id: u64, depository: Address) -> Eip712Domain {
 }
 
 impl CallRequest {
-    /// A payout of native currency (address zero) or of a token. These are the two shapes there are: one call to a request,
-    /// and never a failure that passes.
+    /// A payout of native currency (address zero) or of a token. These are the two shapes there are: one call to a
+    /// request, and never a failure that passes.
     pub fn payout(currency: Address, recipient: Address, amount: U256, nonce: B256, expiration: u64) -> Self {
         let call = if currency.is_zero() {
             Call { to: recipient, data: Bytes::new(), value: amount, allowFailure: false }

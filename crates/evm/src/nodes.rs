@@ -194,8 +194,8 @@ impl Nodes {
         inner.feed.subscribe()
     }
 
-    /// The endpoint whose chain we follow showed blocks that most others replaced: for a while its heads are followed only
-    /// where no other endpoint has any.
+    /// The endpoint whose chain we follow showed blocks that most others replaced: for a while its heads are followed
+    /// only where no other endpoint has any.
     pub fn distrust_leader(&self) {
         self.inner.feed.distrust_leader();
     }

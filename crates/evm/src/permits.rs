@@ -67,8 +67,8 @@ impl ReceiveWithAuthorization {
         self.eip712_signing_hash(token)
     }
 
-    /// The call of the approval proxy, to be sent by the relayer of the witness. None where the authorization commits to
-    /// another witness: the token would refuse it.
+    /// The call of the approval proxy, to be sent by the relayer of the witness. None where the authorization commits
+    /// to another witness: the token would refuse it.
     pub fn submission(&self, token: Address, witness: &RelayerWitness, signature: &Signature) -> Option<Bytes> {
         if self.nonce != witness.hash() {
             return None;
@@ -165,8 +165,8 @@ sol! {
     }
 }
 
-/// The signature of an account's key over this digest, in the form that contracts read. None if it is of nobody or somebody
-/// else.
+/// The signature of an account's key over this digest, in the form that contracts read. None if it is of nobody or
+/// somebody else.
 pub fn signed_by(digest: B256, account: Address, signature: &[u8]) -> Option<Bytes> {
     let signature = Signature::from_raw(signature).ok()?;
     let signer = signature.recover_address_from_prehash(&digest).ok()?;

@@ -201,8 +201,8 @@ struct Joined {
     settled: bool,
 }
 
-/// Joins the changes that enough nodes show under the same header. A pool of which enough of them show logs is not in doubt
-/// because another has not indexed them, or hides them.
+/// Joins the changes that enough nodes show under the same header. A pool of which enough of them show logs is not in
+/// doubt because another has not indexed them, or hides them.
 fn joined(said: &[(usize, Shown)], need: usize) -> Option<Joined> {
     said.iter().find_map(|(_, first)| {
         let alike: Vec<&Shown> = said.iter().map(|(_, shown)| shown).filter(|shown| shown.is_alike(first)).collect();

@@ -28,7 +28,8 @@ pub struct Fee {
     pub recipient: Address,
 }
 
-/// A user's calls: with native currency they are a message already, with tokens it is still to be said how these come in.
+/// A user's calls: with native currency they are a message already, with tokens it is still to be said how these come
+/// in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entering {
     Message(Message),

@@ -213,8 +213,9 @@ pub struct Judged {
 /// The first attempt at each event of a request, by sequence number, and whether one was accepted.
 type Attempts = BTreeMap<u64, (Instant, bool)>;
 
-/// Judges posts in the order they came. Each is signed by the key. An id stands for one event of one endpoint, and every
-/// event has one id. An event of a request comes after those before it were accepted, or `hold` after their first attempt.
+/// Judges posts in the order they came. Each is signed by the key. An id stands for one event of one endpoint, and
+/// every event has one id. An event of a request comes after those before it were accepted, or `hold` after their first
+/// attempt.
 pub fn judge(posts: &[Post], key: &str, hold: Duration) -> Judged {
     let mut judged = Judged::default();
     let mut bodies: BTreeMap<&str, &Post> = BTreeMap::new();

@@ -6,8 +6,8 @@ use domain::swap::Exchange;
 
 use crate::snapshot::Snapshot;
 
-/// The pools' rate from a deposit to the payout's asset, on the chain the deposit came to or else on the other: the price
-/// of making good at once what is paid out. None where no pool trades the two, or they are one asset.
+/// The pools' rate from a deposit to the payout's asset, on the chain the deposit came to or else on the other: the
+/// price of making good at once what is paid out. None where no pool trades the two, or they are one asset.
 pub fn hedge(
     (origin, deposit, here): (&Chain, &Currency, &Snapshot),
     (destination, payout, there): (&Chain, &Currency, &Snapshot),

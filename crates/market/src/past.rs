@@ -1,5 +1,5 @@
-//! A currency's prices in the past, by the rounds that its feed keeps. They can be read whenever they are needed, however
-//! long nobody was there to see them.
+//! A currency's prices in the past, by the rounds that its feed keeps. They can be read whenever they are needed,
+//! however long nobody was there to see them.
 
 use alloy::primitives::aliases::U80;
 use alloy::primitives::{Address, B256, Bytes};

@@ -82,8 +82,8 @@ pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
     }
 }
 
-/// The head of the same number that most nodes have, where the announced one is its announcer's alone. Whoever announces
-/// first must not stop the market of a chain: the heads of others are followed for a while.
+/// The head of the same number that most nodes have, where the announced one is its announcer's alone. Whoever
+/// announces first must not stop the market of a chain: the heads of others are followed for a while.
 async fn agreed_instead(nodes: &Nodes, head: Head) -> Option<Head> {
     let agreed = nodes.header_votes(head.number).await.ok()?.agreed().filter(|agreed| agreed.hash != head.hash)?;
     nodes.distrust_leader();
@@ -179,8 +179,8 @@ impl Plan {
         Self { calls, feeds: watchlist.feeds.as_slice().into() }
     }
 
-    /// Also answers the calls in `more`, of which the plan knows nothing. Where there are several nodes, two of them have to
-    /// show the same: otherwise there is no new snapshot, and the last one ages.
+    /// Also answers the calls in `more`, of which the plan knows nothing. Where there are several nodes, two of them
+    /// have to show the same: otherwise there is no new snapshot, and the last one ages.
     async fn read(
         &self,
         nodes: &Nodes,

@@ -4,8 +4,8 @@
 //! Each chain is audited as of the last block that the snapshot has applied. Rows are read in pages, so that the size
 //! of the database does not matter.
 //!
-//! An event in a doubtful block waits until enough nodes show it. The database says so, and such an event is a note and no
-//! difference.
+//! An event in a doubtful block waits until enough nodes show it. The database says so, and such an event is a note and
+//! no difference.
 
 mod books;
 mod claims;

@@ -33,8 +33,8 @@ use self::trials::Trials;
 use self::tx_hints::TxHints;
 use self::venue::VenueChain;
 
-/// Blocks that are walked ahead of what most nodes have: nodes lag behind each other by some. Beyond, the walk waits and
-/// it is reported.
+/// Blocks that are walked ahead of what most nodes have: nodes lag behind each other by some. Beyond, the walk waits
+/// and it is reported.
 const MAX_UNAGREED_BLOCKS: u64 = 8;
 /// The same where small deposits are acted on by the word of one node. A fork is found among the kept blocks.
 const MAX_BLOCKS_OF_ONE_NODE: u64 = 256;
@@ -106,8 +106,8 @@ impl ChainHandle {
         Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue: None }
     }
 
-    /// The handle on the venue. Its account is depository, treasury and the one lane at once: money comes in and goes out
-    /// by transfers of it.
+    /// The handle on the venue. Its account is depository, treasury and the one lane at once: money comes in and goes
+    /// out by transfers of it.
     pub fn of_venue(chain: Chain, nodes: Nodes, settings: Settings, venue: VenueChain) -> Self {
         let account = venue.account.packed();
         let fillers = &[Payer { address: account, key: None }];
@@ -118,8 +118,8 @@ impl ChainHandle {
         Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue }
     }
 
-    /// Takes note of a transaction that a client says it has sent: by the 32 bytes that rows know it by, and as the client
-    /// writes it, because the venue's own hash is longer.
+    /// Takes note of a transaction that a client says it has sent: by the 32 bytes that rows know it by, and as the
+    /// client writes it, because the venue's own hash is longer.
     pub fn note_hint(&self, tx: B256, text: &str) {
         if let Some(venue) = &self.venue {
             venue.note_hint(text);
@@ -172,8 +172,8 @@ impl ChainHandle {
         self.health.begin(now);
     }
 
-    /// The reason why nothing begins on this chain, neither a promise nor a payment, if there is one: its payments are in
-    /// doubt, or an operator has paused it.
+    /// The reason why nothing begins on this chain, neither a promise nor a payment, if there is one: its payments are
+    /// in doubt, or an operator has paused it.
     pub fn refusing(&self) -> Option<Arc<String>> {
         self.health.refusing().or_else(|| self.health.paused())
     }
@@ -192,8 +192,8 @@ impl ChainHandle {
         said
     }
 
-    /// True if a block that too few nodes have may be walked. The blocks of one node lead the walk only so far, and never
-    /// so far that it could not go back: a fork deeper than finality stops the chain.
+    /// True if a block that too few nodes have may be walked. The blocks of one node lead the walk only so far, and
+    /// never so far that it could not go back: a fork deeper than finality stops the chain.
     pub fn may_walk_ahead(&self) -> bool {
         self.health.unagreed() < self.max_unagreed()
     }

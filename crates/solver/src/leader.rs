@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::{info, warn};
 
-/// How long tasks may take to end: a call to a node is the longest they wait for. What they would still write by then is
-/// refused.
+/// How long tasks may take to end: a call to a node is the longest they wait for. What they would still write by then
+/// is refused.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,8 @@ pub struct Leader<'a> {
 }
 
 impl Leader<'_> {
-    /// Starts the tasks, and ends them when the lease is lost or the process stops. `stand_by` is called before they end.
+    /// Starts the tasks, and ends them when the lease is lost or the process stops. `stand_by` is called before they
+    /// end.
     pub async fn hold(
         &self,
         lease: Lease,

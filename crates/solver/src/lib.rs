@@ -1,11 +1,11 @@
 //! The solver: it quotes, takes in deposits, fills, refunds and keeps integrators' balances.
 //!
 //! Modules import each other one way, from the bottom of this list to its top: `error`, `env`, [`handle`] (a chain:
-//! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`solver`] (state
-//! that tasks share), [`holds`] (holds on integrators' balances), `lifecycle` (a request's next state), [`payments`] (the
-//! only module that creates payments), [`quoting`], [`orders`], [`deposit_addresses`], [`gasless`], [`integrators`],
-//! [`operator`], [`chain`] (a block in, events applied), `listing`, [`audit`], [`standby`], [`leader`] (tasks run while a
-//! lease is held) and [`tasks`], which starts and stops all of it.
+//! configuration, nodes, lanes, health), [`context`] (facts a payment decision reads), [`solver`] (state that tasks
+//! share), [`holds`] (holds on integrators' balances), `lifecycle` (a request's next state), [`payments`] (the only
+//! module that creates payments), [`quoting`], [`orders`], [`deposit_addresses`], [`gasless`], [`integrators`],
+//! [`operator`], [`chain`] (a block in, events applied), `listing`, [`audit`], [`standby`], [`leader`] (tasks run while
+//! a lease is held) and [`tasks`], which starts and stops all of it.
 
 pub mod audit;
 pub mod chain;

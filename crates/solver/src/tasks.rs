@@ -1,5 +1,5 @@
-//! The worker's tasks. The worker walks the chains and pays; every other process stands by, and takes over when the lease
-//! is released or its holder dies.
+//! The worker's tasks. The worker walks the chains and pays; every other process stands by, and takes over when the
+//! lease is released or its holder dies.
 
 use std::sync::Arc;
 

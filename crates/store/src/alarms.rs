@@ -21,7 +21,8 @@ const MAX_PAYMENT_WAIT: Duration = Duration::from_secs(600);
 /// Time for which a loss is told: it cannot be undone, and must not hide the next one.
 const LOSS_ALARM_PERIOD: Duration = Duration::from_secs(86_400);
 
-/// Every query gives chains and numbers of rows; `$1` is a time in the past. All of them read an index or a small table.
+/// Every query gives chains and numbers of rows; `$1` is a time in the past. All of them read an index or a small
+/// table.
 const QUERIES: [(Alarm, Duration, &str); 7] = [
     (
         Alarm::LaneQuarantined,

@@ -171,9 +171,9 @@ pub fn unswept(tx: &mut Tx<'_>, sweep: B256) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Keeps what a sweep for a part of an open address has left there as one transfer: the tied ones are swept. Its sender is
-/// known where one has sent nearly all of it, whoever's money it was that was swept. Nothing is kept where that is known
-/// already: by the balance, or by a later sweep.
+/// Keeps what a sweep for a part of an open address has left there as one transfer: the tied ones are swept. Its sender
+/// is known where one has sent nearly all of it, whoever's money it was that was swept. Nothing is kept where that is
+/// known already: by the balance, or by a later sweep.
 pub fn keep_rest(tx: &mut Tx<'_>, sweep: B256, rest: Amount, now: Timestamp) -> Result<(), StoreError> {
     let sql = concat!(
         "select ",
@@ -309,8 +309,8 @@ pub struct Transfer {
     pub sender: Option<Address>,
 }
 
-/// The largest transfer that paid for a request, of those that are known: dust may have come first. `own` is the address
-/// that the request was given.
+/// The largest transfer that paid for a request, of those that are known: dust may have come first. `own` is the
+/// address that the request was given.
 pub(crate) fn of_request(
     tx: &mut Tx<'_>,
     request: RequestId,

@@ -61,8 +61,8 @@ pub struct Ends {
     pub forgotten_at: Timestamp,
 }
 
-/// Gives an address out: the quote becomes a request at once, and its chain is searched for transfers from here on. None
-/// while the chain has no block yet.
+/// Gives an address out: the quote becomes a request at once, and its chain is searched for transfers from here on.
+/// None while the chain has no block yet.
 pub fn give_out(
     tx: &mut Tx<'_>,
     quote: &QuoteRow,
@@ -113,8 +113,8 @@ pub fn of_request(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<DepositA
 /// Addresses looked up in one statement.
 const ADDRESSES_PER_STATEMENT: usize = 100;
 
-/// Those of the addresses that were given out for a chain, whether they were forgotten since or not. Both are read by their
-/// keys: the cost grows with the addresses asked for, never with those given out.
+/// Those of the addresses that were given out for a chain, whether they were forgotten since or not. Both are read by
+/// their keys: the cost grows with the addresses asked for, never with those given out.
 pub fn among(tx: &mut Tx<'_>, chain: ChainId, asked: &[Address]) -> Result<Vec<DepositAddress>, StoreError> {
     let list = (0..ADDRESSES_PER_STATEMENT).map(|at| format!("${}", at + 2)).collect::<Vec<_>>().join(", ");
     let sql = format!(
@@ -183,8 +183,8 @@ pub fn forgettable(
     rows.iter().map(from_row).collect()
 }
 
-/// Forgets an address with its request, like a quote that nobody paid, and ends the webhooks of that request: from here on
-/// only `remember` knows it. One at which anything ever arrived is kept for good: then it is false.
+/// Forgets an address with its request, like a quote that nobody paid, and ends the webhooks of that request: from here
+/// on only `remember` knows it. One at which anything ever arrived is kept for good: then it is false.
 pub fn forget(tx: &mut Tx<'_>, given: &DepositAddress, now: Timestamp) -> Result<bool, StoreError> {
     let (address, order, request) = (given.address, given.order, given.request);
     // The request first, as everywhere.

@@ -202,8 +202,8 @@ impl Store {
         self.read_on(&self.inner.reads, self.inner.read_limit, unit)
     }
 
-    /// Reads as [`Store::read`] does, on threads of its own and within [`Options::list_limit`]: a listing that takes long
-    /// keeps nobody waiting but those who list.
+    /// Reads as [`Store::read`] does, on threads of its own and within [`Options::list_limit`]: a listing that takes
+    /// long keeps nobody waiting but those who list.
     pub fn list<T, E>(
         &self,
         unit: impl Fn(&mut Tx<'_>) -> Result<T, E> + Send + 'static,

@@ -70,8 +70,8 @@ fn from_row(order: OrderId, row: &Row) -> Result<FastFill, StoreError> {
     })
 }
 
-/// True if an integrator stands for the deposit of an order, or has paid for it. Once the hold has ended for a deposit that a
-/// reorg then took away, nobody does.
+/// True if an integrator stands for the deposit of an order, or has paid for it. Once the hold has ended for a deposit
+/// that a reorg then took away, nobody does.
 pub fn is_stood_for(tx: &mut Tx<'_>, order: OrderId) -> Result<bool, StoreError> {
     let Some(fast) = of_order(tx, order)? else { return Ok(false) };
     Ok(ledger::find_hold(tx, fast.hold())?.is_some_and(|hold| hold.state != hold::State::Voided))

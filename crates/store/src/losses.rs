@@ -64,8 +64,8 @@ pub fn find(tx: &mut Tx<'_>, order: OrderId) -> Result<Option<LossRow>, StoreErr
     tx.row(sql, &[order.into()])?.as_ref().map(from_row).transpose()
 }
 
-/// Opens a loss: a paid-out order has no deposit in its slot. The amount of the first time stays the amount missing, the
-/// deadline is the new one.
+/// Opens a loss: a paid-out order has no deposit in its slot. The amount of the first time stays the amount missing,
+/// the deadline is the new one.
 pub fn open(tx: &mut Tx<'_>, loss: &Loss, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "insert into loss (order_id, request_id, chain_id, currency, amount, usd, deadline, state, since)

@@ -71,8 +71,8 @@ impl Payment {
     }
 }
 
-/// The offer of an attempt. On the venue `max_fee` is its fee in units of USDC, and `max_tip` the time at which the attempt
-/// expires, in milliseconds on its clock: both are signed, so that a new offer is a new attempt there as well.
+/// The offer of an attempt. On the venue `max_fee` is its fee in units of USDC, and `max_tip` the time at which the
+/// attempt expires, in milliseconds on its clock: both are signed, so that a new offer is a new attempt there as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fees {
     pub max_fee: u64,
@@ -183,8 +183,8 @@ fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) -> Res
     }))
 }
 
-/// Gives a payment the next nonce of its wallet's lane, and fixes it. `None` means that one for the same subject is alive.
-/// The nonce in `payment` is replaced. Nonces are taken here and nowhere else.
+/// Gives a payment the next nonce of its wallet's lane, and fixes it. `None` means that one for the same subject is
+/// alive. The nonce in `payment` is replaced. Nonces are taken here and nowhere else.
 pub fn assign(tx: &mut Tx<'_>, payment: Payment, fees: Fees, now: Timestamp) -> Result<Option<PaymentRow>, StoreError> {
     let nonce = lanes::take_nonce(tx, payment.chain, payment.wallet)?;
     insert(tx, &Payment { nonce, ..payment }, fees, now)

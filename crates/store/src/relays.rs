@@ -113,8 +113,9 @@ pub fn apply(tx: &mut Tx<'_>, request: RequestId, event: Event, now: Timestamp) 
     Ok(())
 }
 
-/// True if a transaction is the permit of a request, byte for byte and by its relayer. Permits go to the approval proxy. Of
-/// a raw call nobody knows that the user wants it: any key may bring one for a quote that was made without a key.
+/// True if a transaction is the permit of a request, byte for byte and by its relayer. Permits go to the approval
+/// proxy. Of a raw call nobody knows that the user wants it: any key may bring one for a quote that was made without a
+/// key.
 pub fn brought(
     tx: &mut Tx<'_>,
     request: RequestId,
@@ -157,8 +158,8 @@ pub fn at_our_cost(tx: &mut Tx<'_>, order: OrderId, chain: ChainId, hash: B256) 
     row.map(burnt).transpose()
 }
 
-/// The last time at which a node held the unmined transaction of a relay, or a block: its payment's beginning, if none did.
-/// None where no payment of it is on its way.
+/// The last time at which a node held the unmined transaction of a relay, or a block: its payment's beginning, if none
+/// did. None where no payment of it is on its way.
 pub fn held_until(tx: &mut Tx<'_>, request: RequestId) -> Result<Option<Timestamp>, StoreError> {
     let row = tx.row(
         "select updated_at from payment where purpose = 'relay' and subject = $1 and state in ('decided', 'sent')",
@@ -176,8 +177,8 @@ pub fn voids_since(tx: &mut Tx<'_>, account: Address, since: Timestamp) -> Resul
     row.map_or(Ok(0), |row| row.uint(0))
 }
 
-/// The number of a chain's permits, and that of its raw calls, which turned out void at our cost since a time. Permits go to
-/// the approval proxy, and nothing else does: the calls of one caller must not keep others from their deposits.
+/// The number of a chain's permits, and that of its raw calls, which turned out void at our cost since a time. Permits
+/// go to the approval proxy, and nothing else does: the calls of one caller must not keep others from their deposits.
 pub fn voids_on_since(
     tx: &mut Tx<'_>,
     chain: ChainId,

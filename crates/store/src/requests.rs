@@ -250,7 +250,8 @@ pub fn hashes(tx: &mut Tx<'_>, request: &Request) -> Result<Hashes, StoreError> 
     )?;
     let mut payments = payments.iter().map(|row| row.b256(0)).collect::<Result<Vec<_>, StoreError>>()?;
     if request.state == State::Refunded {
-        // Somebody else may have sent the payout from the depository. Ours failed then, and is void only once that is final.
+        // Somebody else may have sent the payout from the depository. Ours failed then, and is void only once that is
+        // final.
         let recorded = records::of_request(tx, request.id)?;
         let has_failed = |hash| recorded.iter().any(|record| record.tx == hash && !record.succeeded);
         payments.retain(|hash| !has_failed(*hash));

@@ -1,12 +1,12 @@
 //! The format of a stored quote, with its version.
 //!
-//! A row says by `v` which layout it has; rows from before there was one have none, and are version 1. A layout that rows
-//! exist in is never changed: another one is another module with another number, written from then on, and the older is
-//! still read. The structs here mirror the rows, not the rules, so `domain` may rename what it likes.
+//! A row says by `v` which layout it has; rows from before there was one have none, and are version 1. A layout that
+//! rows exist in is never changed: another one is another module with another number, written from then on, and the
+//! older is still read. The structs here mirror the rows, not the rules, so `domain` may rename what it likes.
 //!
-//! Every quote is a row, at the highest rate of all that is stored, so its text is kept short: two of them fit a page of
-//! SQLite, also with pools on both sides or a sponsor. A member that is nothing is left out, and one that always has the
-//! same members is a list of them. Rows that name them are read all the same.
+//! Every quote is a row, at the highest rate of all that is stored, so its text is kept short: two of them fit a page
+//! of SQLite, also with pools on both sides or a sponsor. A member that is nothing is left out, and one that always has
+//! the same members is a list of them. Rows that name them are read all the same.
 
 use domain::quote::Quote;
 use serde::Deserialize;

@@ -112,7 +112,8 @@ pub fn apply(tx: &mut Tx<'_>, id: B256, event: Event) -> Result<(), StoreError> 
     Ok(())
 }
 
-/// True if a deposit under this order came by a sweep of ours: a wallet of ours sent it, and had an order's sweep to send.
+/// True if a deposit under this order came by a sweep of ours: a wallet of ours sent it, and had an order's sweep to
+/// send.
 pub fn brought(tx: &mut Tx<'_>, chain: ChainId, order: OrderId, sender: Address) -> Result<bool, StoreError> {
     let row = tx.row(
         "select 1 from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
@@ -142,8 +143,8 @@ pub struct Shortage {
     pub rest: Amount,
 }
 
-/// The shortage of a sweep that succeeded and has brought less than its transfers: it was for a part of them, some of their
-/// money was not there yet when a reorg had moved both, or somebody else had swept it.
+/// The shortage of a sweep that succeeded and has brought less than its transfers: it was for a part of them, some of
+/// their money was not there yet when a reorg had moved both, or somebody else had swept it.
 pub fn fell_short(tx: &mut Tx<'_>, id: B256) -> Result<Option<Shortage>, StoreError> {
     let brought = tx.rows(
         "select d.amount from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
@@ -206,8 +207,8 @@ pub fn missing(
     Ok(missing)
 }
 
-/// The part of a paid-out order's lost deposit that has not come back. With a deposit given, neither that one nor later ones
-/// count as having come back, unless one has the order's slot.
+/// The part of a paid-out order's lost deposit that has not come back. With a deposit given, neither that one nor later
+/// ones count as having come back, unless one has the order's slot.
 pub fn shortfall(tx: &mut Tx<'_>, order: OrderId, before: Option<DepositId>) -> Result<Amount, StoreError> {
     let Some(known) = losses::find(tx, order)? else { return Ok(Amount::ZERO) };
     // The amount that a strict address was paid beyond its order was not paid out.
@@ -221,8 +222,8 @@ pub fn shortfall(tx: &mut Tx<'_>, order: OrderId, before: Option<DepositId>) -> 
     let back = come_back(tx, &known.loss, before)?;
     if known.state == loss::State::Recovered {
         let is_short = loss::is_short(lost, back).map_err(|_| StoreError::OutOfRange("a share of a loss"))?;
-        // A fill after one that failed was decided for the deposit that has the slot, and the integrator of a fast fill has
-        // paid for what that is short of.
+        // A fill after one that failed was decided for the deposit that has the slot, and the integrator of a fast fill
+        // has paid for what that is short of.
         let is_whole = payments::voids(tx, &Subject::Fill(order))? > 0 || fast_fills::of_order(tx, order)?.is_some();
         if !is_short || is_whole {
             return Ok(Amount::ZERO);
@@ -236,9 +237,9 @@ pub fn kept(tx: &mut Tx<'_>, loss: &Loss) -> Result<Amount, StoreError> {
     Ok(loss.amount.min(come_back(tx, loss, None)?))
 }
 
-/// The deposits that have come back for an order: the one in its slot, those that sweeps of ours have brought, and those
-/// out of its strict address, whoever swept it. Of native currency nobody can tell that: there it is every deposit under
-/// the order of a strict address.
+/// The deposits that have come back for an order: the one in its slot, those that sweeps of ours have brought, and
+/// those out of its strict address, whoever swept it. Of native currency nobody can tell that: there it is every
+/// deposit under the order of a strict address.
 fn come_back(tx: &mut Tx<'_>, loss: &Loss, before: Option<DepositId>) -> Result<Amount, StoreError> {
     let rows = tx.rows(
         "select d.amount, d.tx_hash, d.ordinal from deposit d where d.order_id = $1 and d.state <> 'gone'

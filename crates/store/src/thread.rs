@@ -30,8 +30,8 @@ pub(crate) fn spawn(
     std::thread::Builder::new().name(name.to_owned()).spawn(run).map(drop).map_err(no_thread)
 }
 
-/// Lowers the priority of the calling thread (on Linux, where it is a thread's own), so that threads that move money get
-/// the processor first.
+/// Lowers the priority of the calling thread (on Linux, where it is a thread's own), so that threads that move money
+/// get the processor first.
 pub(crate) fn yield_to_others() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::nice(LOW_PRIORITY) {

@@ -35,8 +35,8 @@ pub struct NotAToken;
 const MAX_TEXT: usize = 220;
 
 impl TokenClaims {
-    /// Digits and colons, so that it cannot be the fields of a transaction: those begin with a network id, whose bytes are
-    /// no text.
+    /// Digits and colons, so that it cannot be the fields of a transaction: those begin with a network id, whose bytes
+    /// are no text.
     fn hash(&self) -> Digest {
         let text = self.to_string();
         let element = |chunk: &[u8]| {

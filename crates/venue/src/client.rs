@@ -80,8 +80,8 @@ impl Client {
         Self { fetch: self.fetch.reading_for(Purpose::Spare), ..self.clone() }
     }
 
-    /// The same client for reading that a caller can cause: it has a quarter of the reads of a minute, and half of that where
-    /// the caller has no key.
+    /// The same client for reading that a caller can cause: it has a quarter of the reads of a minute, and half of that
+    /// where the caller has no key.
     pub fn for_quotes(&self, with_key: bool) -> Self {
         let purpose = if with_key { Purpose::Quote } else { Purpose::OpenQuote };
         Self { fetch: self.fetch.reading_for(purpose), ..self.clone() }
@@ -104,7 +104,8 @@ impl Client {
         answer.one(index)
     }
 
-    /// The accounts of a wallet, its main one first. None has the wallet's address in it by our word: the venue says so.
+    /// The accounts of a wallet, its main one first. None has the wallet's address in it by our word: the venue says
+    /// so.
     pub async fn accounts_of(&self, wallet: Address) -> Result<Vec<AccountIndex>, VenueError> {
         let query = Query::new(weight::OTHER).with("by", "l1_address").with("value", wallet);
         let answer = found(self.fetch.get::<Accounts>("/api/v1/account", &query).await)?;

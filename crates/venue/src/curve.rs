@@ -1,9 +1,9 @@
 //! Points of ECgFp5 and numbers modulo its order.
 //!
-//! Multiplication by a secret takes the same steps for every secret here. The library's `Point::mul` begins at the first
-//! digit that is not zero and looks it up by its value, so the time it takes tells how long the secret is; enough such
-//! hints about the nonces of signatures give the key away. Field arithmetic itself is the library's, and branches on
-//! carries: that is left.
+//! Multiplication by a secret takes the same steps for every secret here. The library's `Point::mul` begins at the
+//! first digit that is not zero and looks it up by its value, so the time it takes tells how long the secret is; enough
+//! such hints about the nonces of signatures give the key away. Field arithmetic itself is the library's, and branches
+//! on carries: that is left.
 
 use std::sync::LazyLock;
 
@@ -67,8 +67,8 @@ pub(crate) fn scalar(bytes: &[u8; field::BYTES]) -> Option<ScalarField> {
     ScalarField::from_bytes_le(bytes).ok().filter(ScalarField::is_canonical)
 }
 
-/// A point by its encoding. None for what encodes no point, and for the neutral one: whoever has it for a public key has
-/// signed everything.
+/// A point by its encoding. None for what encodes no point, and for the neutral one: whoever has it for a public key
+/// has signed everything.
 pub(crate) fn point(encoding: &Fp5Element) -> Option<Point> {
     Point::decode(encoding).filter(|point| !point.is_neutral())
 }

@@ -1,7 +1,7 @@
 //! Field elements and their bytes. Five elements of eight bytes, little endian: hashes, public keys, points.
 //!
-//! The library's own `to_bytes_le` writes an element as it lies in memory, which after arithmetic may be the modulus too
-//! large, and its `from_bytes_le` takes such bytes back. Both are done here, canonical in both directions.
+//! The library's own `to_bytes_le` writes an element as it lies in memory, which after arithmetic may be the modulus
+//! too large, and its `from_bytes_le` takes such bytes back. Both are done here, canonical in both directions.
 
 use std::fmt;
 use std::str::FromStr;

@@ -66,8 +66,8 @@ impl ApiKey {
 impl FromStr for ApiKey {
     type Err = NotAKey;
 
-    /// 80 digits, with or without `0x`. The venue's signer also takes zero and numbers above the order; neither is a key
-    /// that anybody should hold.
+    /// 80 digits, with or without `0x`. The venue's signer also takes zero and numbers above the order; neither is a
+    /// key that anybody should hold.
     fn from_str(text: &str) -> Result<Self, NotAKey> {
         let bytes = Zeroizing::new(digits(text).ok_or(NotAKey::Private)?);
         let scalar = curve::scalar(&bytes).filter(|scalar| !scalar.is_zero());

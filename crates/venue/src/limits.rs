@@ -17,7 +17,8 @@ pub enum OutOfTransferRange {
 /// The latest time that a transaction can name.
 const MAX_TIMESTAMP: u64 = (1 << 48) - 1;
 
-/// The end of a transaction's life: milliseconds on the venue's clock. After it, the transaction can no longer be taken.
+/// The end of a transaction's life: milliseconds on the venue's clock. After it, the transaction can no longer be
+/// taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Expiry(u64);
 

@@ -1,8 +1,8 @@
 //! Signatures: `s ‖ e` with `R = k·G`, `e = H(R ‖ hash)` and `s = k − e·key`.
 //!
-//! The library signs and verifies as well. Its `verify_signature` takes the neutral point for a public key, takes a second
-//! form of every `s`, and prints what it compared in debug builds; its `sign_with_nonce` fills a short nonce up with
-//! zeros. So the few lines are here, on its points and its hash.
+//! The library signs and verifies as well. Its `verify_signature` takes the neutral point for a public key, takes a
+//! second form of every `s`, and prints what it compared in debug builds; its `sign_with_nonce` fills a short nonce up
+//! with zeros. So the few lines are here, on its points and its hash.
 
 use std::fmt;
 use std::str::FromStr;

@@ -11,8 +11,8 @@ use crate::transfer::Transfer;
 /// The attribute's name in JSON, where keys are text.
 const SKIP_NONCE: &str = "4";
 
-/// Members in the order of the venue's own signer. Members that it may add are not read: what they would change is in the
-/// hash, which is compared.
+/// Members in the order of the venue's own signer. Members that it may add are not read: what they would change is in
+/// the hash, which is compared.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub(crate) struct TxInfo {

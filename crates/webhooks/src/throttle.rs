@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::recorder::ROWS_PER_UNIT;
 
-/// Deliveries begin in groups, one write each, of which so many begin in a second: a large group would keep the writer and
-/// the cores from a payment for longer.
+/// Deliveries begin in groups, one write each, of which so many begin in a second: a large group would keep the writer
+/// and the cores from a payment for longer.
 const GROUPS_PER_SECOND: u32 = 200;
 
 /// The time that a queue may catch up on after a slow write. Longer rest is not saved up.

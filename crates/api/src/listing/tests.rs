@@ -1,7 +1,7 @@
 //! Every parameter of the listing, on both engines: a table of queries over one set of requests.
 //!
-//! The set has a request for each letter. Every query of the table leaves some of them out, so one that was ignored would
-//! be noticed; and any two queries together find what both find.
+//! The set has a request for each letter. Every query of the table leaves some of them out, so one that was ignored
+//! would be noticed; and any two queries together find what both find.
 
 mod errors;
 mod kinds;

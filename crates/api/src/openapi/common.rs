@@ -1,5 +1,5 @@
-//! Rules that hold for every route: how a key is shown, the answers that come before a route is reached, and the headers
-//! of answers.
+//! Rules that hold for every route: how a key is shown, the answers that come before a route is reached, and the
+//! headers of answers.
 
 use std::collections::BTreeSet;
 

@@ -120,8 +120,8 @@ struct Ends {
 }
 
 impl Addresses<'_> {
-    /// Everything that arrived at an address was swept or is dust that stays, and every sweep has exactly one end. Returns
-    /// the fills and refunds of the order that the address was given out for.
+    /// Everything that arrived at an address was swept or is dust that stays, and every sweep has exactly one end.
+    /// Returns the fills and refunds of the order that the address was given out for.
     pub(crate) async fn judge(
         &self,
         given: &Given,

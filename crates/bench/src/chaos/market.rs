@@ -207,7 +207,8 @@ impl History {
         self.first + self.prices.len() as u64 - 1
     }
 
-    /// Reads on to a block, which stays. Returns the new stretches in which the pool's price holds, by their last blocks.
+    /// Reads on to a block, which stays. Returns the new stretches in which the pool's price holds, by their last
+    /// blocks.
     pub(crate) async fn read_to(&mut self, chain: &Chain, pools: &Pools, last: u64) -> Result<Vec<(u64, Price)>> {
         let call = |to: Address, data: Vec<u8>, block: u64| {
             ("eth_call", json!([{ "to": to, "data": Bytes::from(data) }, U64::from(block)]))

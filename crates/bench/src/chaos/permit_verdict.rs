@@ -79,8 +79,8 @@ impl Permits<'_> {
         Ok(self.reorged.contains(&id) && self.landed(id).next().is_none())
     }
 
-    /// Relays were given up for raw calls that were taken and are not on their chain, and for nothing else. Some calls of
-    /// each kind that was tried have landed.
+    /// Relays were given up for raw calls that were taken and are not on their chain, and for nothing else. Some calls
+    /// of each kind that was tried have landed.
     pub(crate) fn given_up(&self, calls: &[(Kind, Permitted)], wrong: &mut Vec<String>) -> Result<()> {
         let (mut unlanded, mut by_kind) = (0, BTreeMap::<Kind, bool>::new());
         for (kind, call) in calls {
@@ -97,8 +97,8 @@ impl Permits<'_> {
         Ok(())
     }
 
-    /// A permit or a raw call is relayed once at most, and what it brought has exactly one end. One that brought nothing
-    /// took nothing.
+    /// A permit or a raw call is relayed once at most, and what it brought has exactly one end. One that brought
+    /// nothing took nothing.
     pub(crate) async fn judge(&self, permit: &Permitted, wrong: &mut Vec<String>, tally: &mut Tally) -> Result<()> {
         let mut say = |text: String| wrong.push(format!("{}: {text}", permit.label));
         let origin = &self.devnet.chains[permit.chain];
@@ -191,8 +191,8 @@ impl Permits<'_> {
         Ok(())
     }
 
-    /// An honest user is refused only where the signature is too old or no gas price is known, and a permit that was taken
-    /// brings the deposit, also when the same signature is posted again.
+    /// An honest user is refused only where the signature is too old or no gas price is known, and a permit that was
+    /// taken brings the deposit, also when the same signature is posted again.
     async fn served(&self, permit: &Permitted, landed: bool, say: &mut impl FnMut(String)) -> Result<()> {
         let head: Value =
             self.devnet.chains[permit.chain].rpc("eth_getBlockByNumber", json!(["latest", false])).await?;

@@ -29,7 +29,8 @@ pub(crate) struct Gains {
     /// finality.
     pub lucky: i64,
     pub integrator: i64,
-    /// The service itself: wallets, treasury, depositories and the account on the venue, less what it owes as app balances.
+    /// The service itself: wallets, treasury, depositories and the account on the venue, less what it owes as app
+    /// balances.
     pub house: i64,
 }
 

@@ -34,8 +34,8 @@ const EXPIRY: Duration = Duration::from_secs(600);
 const BELIEVED: u32 = 3;
 /// Transfers that a user signs, of which the venue failed all but the last.
 const MAX_TRIES: u32 = 12;
-/// The most that the venue's clock is ahead of ours. One that is behind would put transfers before the walk's beginning,
-/// which are nobody's deposits.
+/// The most that the venue's clock is ahead of ours. One that is behind would put transfers before the walk's
+/// beginning, which are nobody's deposits.
 const MAX_CLOCK_OFFSET_MILLIS: u64 = 25_000;
 /// Time of a run in which the venue restarts at least once.
 const RESTARTED_WITHIN: Duration = Duration::from_secs(8);
@@ -199,8 +199,8 @@ impl Venue {
         Ok(SignedTransfer::new(transfer, network, &from.key()?, &[7; 32], Some(wallet)))
     }
 
-    /// Misbehaves for short spells, and restarts, until the last fault. It begins with a restart, so that a short run has
-    /// one, and goes through every disturbance before any comes again.
+    /// Misbehaves for short spells, and restarts, until the last fault. It begins with a restart, so that a short run
+    /// has one, and goes through every disturbance before any comes again.
     pub(crate) async fn misbehave(&self, counts: &Counts, mut calm: watch::Receiver<bool>, mut rng: Rng) -> Result<()> {
         let mut deck = vec![Disturbance::Restart];
         while !*calm.borrow() {

@@ -211,8 +211,8 @@ impl Books {
         Ok(present)
     }
 
-    /// Every transaction of our wallets is for an order, for a deposit, a payout from a depository, or a sweep into one;
-    /// those of relayers submit permits and raw calls that were signed.
+    /// Every transaction of our wallets is for an order, for a deposit, a payout from a depository, or a sweep into
+    /// one; those of relayers submit permits and raw calls that were signed.
     fn unknown(
         &self,
         traffic: &Traffic<'_>,

@@ -1,7 +1,7 @@
 //! Who ended richer: the accounts of each party on all chains, and its app balances, before and after.
 //!
-//! Amounts that moved are worth the price of their moment, so that the price of what somebody merely holds is no gain. A
-//! stablecoin is worth a dollar.
+//! Amounts that moved are worth the price of their moment, so that the price of what somebody merely holds is no gain.
+//! A stablecoin is worth a dollar.
 
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
-//! Open deposit addresses in the database: with none, with a few and with many of them, by turns on one service, so that
-//! other load on the machine falls on all alike.
+//! Open deposit addresses in the database: with none, with a few and with many of them, by turns on one service, so
+//! that other load on the machine falls on all alike.
 //!
-//! Two things are timed: the fill of one deposit per block, which is on the way of the walk, and the search of a block for
-//! transfers to addresses, which follows it. Addresses are put in and taken out by statements while the service runs;
-//! nobody pays at them.
+//! Two things are timed: the fill of one deposit per block, which is on the way of the walk, and the search of a block
+//! for transfers to addresses, which follows it. Addresses are put in and taken out by statements while the service
+//! runs; nobody pays at them.
 
 // Milliseconds and shares are for reading; measurements stay whole numbers.
 #![allow(clippy::float_arithmetic, reason = "figures for people, not money")]

@@ -17,8 +17,8 @@ const PATH: &str = "/requests/v3?limit=50&sortBy=updatedAt";
 /// The longest that one listing may take to begin.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// In steps below the priority of the process. A real client is on another machine: here it gets the processor where nobody
-/// else wants it.
+/// In steps below the priority of the process. A real client is on another machine: here it gets the processor where
+/// nobody else wants it.
 #[cfg(target_os = "linux")]
 const LOWEST_PRIORITY: i32 = 19;
 

@@ -1,8 +1,8 @@
 //! Fills a database with requests and what belongs to them: transactions, payments, deposits.
 //!
 //! Requests travel as values; the rest is made of them by statements, because values cost more than rows. They stand
-//! here and not in the store: nothing of the service may insert a payment without a lane. Events, which no listing reads,
-//! are left out.
+//! here and not in the store: nothing of the service may insert a payment without a lane. Events, which no listing
+//! reads, are left out.
 
 use std::sync::Arc;
 

@@ -203,8 +203,8 @@ async fn check_contracts(findings: &mut Findings, handle: &ChainHandle) {
     }
 }
 
-/// Checks that deposit addresses are derived here as the factory derives them, that its depository is ours, and that every
-/// wallet may sweep open ones. A wrong factory would have users pay addresses that nobody can sweep.
+/// Checks that deposit addresses are derived here as the factory derives them, that its depository is ours, and that
+/// every wallet may sweep open ones. A wrong factory would have users pay addresses that nobody can sweep.
 async fn check_factory(findings: &mut Findings, handle: &ChainHandle, factory: Address) {
     let read = async |call: Vec<u8>| {
         let answer = handle.nodes.call(factory, call.into(), At::Latest).await.unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `causeway pause` and `causeway resume`: one short write, which every running process reads within seconds. It needs no
-//! service: a chain can be paused before the service is started.
+//! `causeway pause` and `causeway resume`: one short write, which every running process reads within seconds. It needs
+//! no service: a chain can be paused before the service is started.
 
 use anyhow::{Context, Result, ensure};
 use store::chain_pauses::{self, Decision};

@@ -47,8 +47,8 @@ pub struct VenueConfig {
     /// Seconds that a look reads behind the last one, for transfers that are listed late.
     #[serde(default = "default_overlap_secs")]
     pub overlap_secs: u64,
-    /// Seconds between two slow walks along the history, for transfers that are listed later than that, and how far back
-    /// such a walk goes.
+    /// Seconds between two slow walks along the history, for transfers that are listed later than that, and how far
+    /// back such a walk goes.
     #[serde(default = "default_rescan_secs")]
     pub rescan_secs: u64,
     #[serde(default = "default_rescan_reach_secs")]
@@ -65,8 +65,8 @@ pub struct VenueConfig {
     /// The venue's fee for a user's transfer, in USDC: quotes of withdrawals state it.
     #[serde(default = "default_user_fee")]
     pub user_fee: String,
-    /// The most that the venue may charge for a transfer of ours, in USDC, which quotes of deposits charge for. Above it
-    /// nothing is paid there.
+    /// The most that the venue may charge for a transfer of ours, in USDC, which quotes of deposits charge for. Above
+    /// it nothing is paid there.
     #[serde(default = "default_max_fee")]
     pub max_fee: String,
     /// Seconds after which an executed transfer is final. Until then it counts against `risk.open_usd`, which so bounds

@@ -32,8 +32,8 @@ pub fn differences(findings: &Value) -> Vec<String> {
     all.map(|text| text.as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The books agree with the chains. The findings are returned. The chains and the service may live on this thread, so that
-/// waiting for the command must not hold them up.
+/// The books agree with the chains. The findings are returned. The chains and the service may live on this thread, so
+/// that waiting for the command must not hold them up.
 pub async fn agrees(harness: &Harness) -> Result<Value> {
     let (findings, content) = audit(harness).await?;
     ensure!(content, "{:#?}", differences(&findings));

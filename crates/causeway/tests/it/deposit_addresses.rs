@@ -101,8 +101,8 @@ async fn delivered(harness: &Harness, key: &str, at: Address, fills: usize, reci
     Ok(sum)
 }
 
-/// A refund to the unit: its record tells how much it is, somebody who had `without` has exactly that more, and it is all
-/// that was sent, less gas.
+/// A refund to the unit: its record tells how much it is, somebody who had `without` has exactly that more, and it is
+/// all that was sent, less gas.
 async fn is_back(
     harness: &Harness,
     key: &str,

@@ -285,8 +285,8 @@ async fn not_paid_again(harness: &Harness, quote: &Value, refund_to: Address) ->
     Ok(service)
 }
 
-/// A backup from before the deposit: that its order was refunded out of the depository is read from the chain, and it is
-/// neither filled nor refunded again.
+/// A backup from before the deposit: that its order was refunded out of the depository is read from the chain, and it
+/// is neither filled nor refunded again.
 #[tokio::test]
 async fn a_restored_backup_does_not_refund_again() -> Result<()> {
     let change = |config: &mut Config| {

@@ -179,7 +179,8 @@ async fn the_service_can_be_run_apart_from_its_chains() -> Result<()> {
     let folder = devnet::scratch("causeway-dev-")?;
     let data_dir = folder.path().join("data");
     let port = devnet::free_port()?;
-    // Contracts are deployed for all folders at once: only the first start on a machine has that, and a download, to tell.
+    // Contracts are deployed for all folders at once: only the first start on a machine has that, and a download, to
+    // tell.
     Devnet::shared().await;
     let mut dev = Dev::start(&data_dir, port, &["--chains-only", "--no-rate-limits"])?;
     let facts = dev.facts(&data_dir).await?;

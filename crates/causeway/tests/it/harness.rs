@@ -174,8 +174,8 @@ impl Harness {
         blocks_pass(chain, 2).await
     }
 
-    /// Waits until the service knows its holdings of a currency as the chain has them: those of the fillers for `ETH`, of
-    /// the treasury for tokens.
+    /// Waits until the service knows its holdings of a currency as the chain has them: those of the fillers for `ETH`,
+    /// of the treasury for tokens.
     pub async fn knows_holdings(&self, chain: &Chain, symbol: &str) -> Result<()> {
         eventually("the service knows its holdings", || async {
             let holders = &self.config.solver.filler_addresses;
@@ -249,8 +249,8 @@ impl Harness {
         Ok(trace)
     }
 
-    /// The answer to a call, which is made again while the service says that it cannot serve it now: a market that was not
-    /// read in time is no answer. Tests of that very answer use `post`.
+    /// The answer to a call, which is made again while the service says that it cannot serve it now: a market that was
+    /// not read in time is no answer. Tests of that very answer use `post`.
     pub async fn served(&self, call: reqwest::RequestBuilder) -> Result<(u16, Value)> {
         let began = Instant::now();
         loop {

@@ -246,8 +246,8 @@ async fn with_the_second_node_dead_deposits_wait_but_small_ones_may_not() -> Res
     service.stop().await
 }
 
-/// A price that one of two nodes makes up is nobody's. The chain is quoted at the last price that both showed, and not at
-/// all once that is too old; when the nodes agree again, so is the chain.
+/// A price that one of two nodes makes up is nobody's. The chain is quoted at the last price that both showed, and not
+/// at all once that is too old; when the nodes agree again, so is the chain.
 #[tokio::test]
 async fn a_price_that_one_of_two_nodes_invents_is_not_quoted() -> Result<()> {
     let base = Devnet::shared().await.chain("base");
@@ -302,8 +302,8 @@ async fn is_not_led_ahead(harness: &Harness, chain: &Chain) -> Result<()> {
     Ok(())
 }
 
-/// A node that announces blocks which do not exist, a few or very many beyond the head, leads us nowhere: while it lies,
-/// when it is the only one that answers, and after it.
+/// A node that announces blocks which do not exist, a few or very many beyond the head, leads us nowhere: while it
+/// lies, when it is the only one that answers, and after it.
 #[tokio::test]
 async fn heads_that_one_node_invents_lead_nowhere() -> Result<()> {
     let base = Devnet::shared().await.chain("base");

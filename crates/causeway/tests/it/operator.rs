@@ -199,7 +199,8 @@ async fn screening_lists_are_read_again_when_they_change() -> Result<()> {
     service.stop().await
 }
 
-/// A list that grows between the deposit and its payment: nothing goes out, and nothing comes back until the list says so.
+/// A list that grows between the deposit and its payment: nothing goes out, and nothing comes back until the list says
+/// so.
 #[tokio::test]
 async fn a_recipient_who_is_blocked_after_the_quote_is_not_paid() -> Result<()> {
     let harness = Harness::with(Engine::Sqlite, |config: &mut Config| {

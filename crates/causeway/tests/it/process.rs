@@ -11,8 +11,8 @@ pub fn causeway() -> Command {
     Command::new(env!("CARGO_BIN_EXE_causeway"))
 }
 
-/// Imports what the chains show. Meanwhile this thread serves the endpoints of chains of the test's own: every node has to
-/// answer.
+/// Imports what the chains show. Meanwhile this thread serves the endpoints of chains of the test's own: every node has
+/// to answer.
 pub async fn recover(config: &Path) -> Result<Output> {
     let mut command = causeway();
     command.args(["recover", "--config"]).arg(config);

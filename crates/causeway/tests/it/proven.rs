@@ -1,5 +1,5 @@
-//! The crash points, the transitions of every state machine, the paths that webhooks tell and the rules about money, each
-//! with the tests that prove it.
+//! The crash points, the transitions of every state machine, the paths that webhooks tell and the rules about money,
+//! each with the tests that prove it.
 //!
 //! The points are read from the code and the transitions from the machines themselves: a new one without a test fails
 //! here, and so does a test that was renamed or removed. `cargo test -p causeway --test it proven -- --nocapture`
@@ -37,8 +37,8 @@ const FOUND_REFUNDED: &[&str] = &[
 ];
 const ADOPTED: &[&str] = &["a_deposit_that_lands_again_after_its_fill_is_adopted"];
 const REVERTED: &[&str] = &["a_fill_that_reverts_is_refunded_when_that_is_final"];
-/// The table of the machine, which pins each transition, and random events through it: for transitions that no story on a
-/// chain can bring about by itself.
+/// The table of the machine, which pins each transition, and random events through it: for transitions that no story on
+/// a chain can bring about by itself.
 const MACHINE: &[&str] =
     &["the_documented_table_is_the_code_s", "a_terminal_state_stays_and_no_request_is_both_filled_and_refunded"];
 /// Each event in this state, with what follows.

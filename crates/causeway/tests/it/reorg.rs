@@ -143,8 +143,8 @@ async fn a_reorg_deeper_than_finality_stops_the_chain() -> Result<()> {
     service.stop().await
 }
 
-/// Orders that end soon, on chains whose blocks can be replaced for long enough to take a deposit back after its fill: the
-/// deposit's chain stands still meanwhile.
+/// Orders that end soon, on chains whose blocks can be replaced for long enough to take a deposit back after its fill:
+/// the deposit's chain stands still meanwhile.
 pub fn ends_before_it_is_final(config: &mut Config) {
     config.fees.order_lifetime_secs = 900;
     config.limits.market_max_age_secs = 600;

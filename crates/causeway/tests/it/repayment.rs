@@ -163,7 +163,8 @@ async fn refunds_and_returns_are_reimbursed_like_fills() -> Result<()> {
     service.stop().await
 }
 
-/// Fills that trade, call or bring gas are proven by other logs than plain ones; deposits that were traded for, by theirs.
+/// Fills that trade, call or bring gas are proven by other logs than plain ones; deposits that were traded for, by
+/// theirs.
 #[tokio::test]
 async fn fills_through_the_router_are_proven_too() -> Result<()> {
     let harness = Harness::isolated(|config| {

@@ -1,5 +1,5 @@
-//! The venue end to end: deposits into it, withdrawals out of it, and the money that goes back, against a simulator of the
-//! test's own.
+//! The venue end to end: deposits into it, withdrawals out of it, and the money that goes back, against a simulator of
+//! the test's own.
 
 mod attempts;
 mod crashes;

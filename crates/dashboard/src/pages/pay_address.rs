@@ -1,5 +1,5 @@
-//! A payment at a deposit address: the address as text and as a code, the amount, and where a refund goes. Exchanges, and
-//! wallets that can only send, pay so.
+//! A payment at a deposit address: the address as text and as a code, the amount, and where a refund goes. Exchanges,
+//! and wallets that can only send, pay so.
 
 use alloy_primitives::Address;
 use domain::catalog::Catalog;

@@ -183,8 +183,8 @@ pub(super) fn form(catalog: &Catalog, account: &Account, keys: &[ApiKey], wish: 
     }
 }
 
-/// A chain and a currency. A script takes away the currencies that the chosen chain does not have, and asks for a recipient
-/// where one has to be named.
+/// A chain and a currency. A script takes away the currencies that the chosen chain does not have, and asks for a
+/// recipient where one has to be named.
 fn selects(chains: &[&Chain], [chain_name, currency_name]: [&str; 2], side: &Side) -> Markup {
     let listed = currencies(chains);
     let chosen =

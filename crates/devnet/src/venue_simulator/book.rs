@@ -93,7 +93,8 @@ impl Book {
         if !signed.is_signed_by(NETWORK, &key.public) {
             return Err(Refusal::new(INVALID_SIGNATURE, "invalid signature"));
         }
-        // The wallet's signature is the only one that covers the memo. Between accounts of one wallet it may be left out.
+        // The wallet's signature is the only one that covers the memo. Between accounts of one wallet it may be left
+        // out.
         let unsigned = !signed.has_wallet_signature() && sender.wallet == recipient.wallet;
         if !unsigned && signed.wallet(NETWORK) != Some(sender.wallet) {
             return Err(Refusal::new(INVALID_WALLET_SIGNATURE, "invalid L1 signature"));

@@ -24,8 +24,8 @@ pub struct VenueFault {
     pub reject_sends: bool,
     /// Transactions are taken, and answered with 500.
     pub error_after_send: bool,
-    /// Transactions are kept back and answered with 500. When this ends they are taken in their order, and one whose nonce
-    /// is used by then is shown as rejected.
+    /// Transactions are kept back and answered with 500. When this ends they are taken in their order, and one whose
+    /// nonce is used by then is shown as rejected.
     pub hold_sends: bool,
     /// Transactions are answered as taken, and lost.
     pub drop_sends: bool,

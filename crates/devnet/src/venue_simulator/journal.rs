@@ -31,7 +31,8 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Opens the file for this process alone, and reads it. A last line without its end was never acknowledged, and goes.
+    /// Opens the file for this process alone, and reads it. A last line without its end was never acknowledged, and
+    /// goes.
     pub(super) fn open(path: &Path) -> Result<(Self, Vec<Entry>)> {
         let shown = path.display();
         let file = OpenOptions::new()

@@ -1,5 +1,5 @@
-//! Refusals: a code of the venue and a sentence. The codes of nonces, accounts and transactions are the venue's; others of
-//! its 21xxx range are ours.
+//! Refusals: a code of the venue and a sentence. The codes of nonces, accounts and transactions are the venue's; others
+//! of its 21xxx range are ours.
 
 use std::fmt;
 

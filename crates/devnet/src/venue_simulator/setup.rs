@@ -10,7 +10,8 @@ use super::VenueSimulator;
 use super::journal::Entry;
 use crate::keys::Account;
 
-/// An account with its keys, for whoever acts as its owner. The keys are public knowledge, like all of the local network.
+/// An account with its keys, for whoever acts as its owner. The keys are public knowledge, like all of the local
+/// network.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VenueAccount {

@@ -18,7 +18,8 @@ pub(crate) struct Solved {
     pub input: Amount,
     pub deposit: Amount,
     pub split: Split,
-    /// Where all of the input is sold it is bound to the deposit: how much less would do is worked out for promises only.
+    /// Where all of the input is sold it is bound to the deposit: how much less would do is worked out for promises
+    /// only.
     pub origin_swap: Option<Swap>,
     pub origin_loss: Amount,
     pub destination_swap: Option<Swap>,
@@ -126,7 +127,8 @@ impl Pricing<'_> {
         let mut deposit = self.deposit_for(paid, loss)?;
         let mut sold = self.buy_deposit(deposit)?;
         let mut origin_loss = Amount::ZERO;
-        // The more the sponsor makes good the less is sold, and the less the pools take: what is left of that is soon dust.
+        // The more the sponsor makes good the less is sold, and the less the pools take: what is left of that is soon
+        // dust.
         for _ in 0..LOSS_ROUNDS {
             let Some(offer) = sold.as_ref().filter(|_| self.counts_losses()) else { break };
             origin_loss = self.origin_loss(offer.amount, deposit)?;

@@ -81,8 +81,8 @@ fn the_ordinary_path() {
     }
 }
 
-/// Every event that a request meets while its relay is on the way, with the state after it and what is due: the chain can
-/// bring about few of them at will.
+/// Every event that a request meets while its relay is on the way, with the state after it and what is due: the chain
+/// can bring about few of them at will.
 #[test]
 fn a_request_whose_relay_is_on_its_way_meets_every_event() {
     let reason = FailReason::TransactionReverted;

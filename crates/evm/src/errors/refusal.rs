@@ -34,8 +34,8 @@ pub enum Refusal {
     PoolFull,
     #[error("signed for another chain or by nobody")]
     BadSignature,
-    /// Transactions of this type are not taken, or these authorizations are not: an authority may have another one in the
-    /// pool.
+    /// Transactions of this type are not taken, or these authorizations are not: an authority may have another one in
+    /// the pool.
     #[error("transaction type or authorizations not taken")]
     Authorizations,
     #[error("unknown block")]

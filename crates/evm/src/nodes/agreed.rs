@@ -42,8 +42,8 @@ pub enum Wait {
 type Said = Result<Option<Block>, ChainError>;
 
 impl Nodes {
-    /// The block as enough nodes agree on it; none when no node that answered knows it. Events that need a node which did
-    /// not answer in time are open.
+    /// The block as enough nodes agree on it; none when no node that answered knows it. Events that need a node which
+    /// did not answer in time are open.
     pub async fn agreed_block(
         &self,
         number: u64,

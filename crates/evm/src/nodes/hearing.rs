@@ -15,9 +15,9 @@ use crate::errors::ChainError;
 use crate::node::Node;
 
 impl Nodes {
-    /// Hears all nodes once more about a block, in the background, before any of them is accused. One hearing at a time: a
-    /// node that lies at every block is named by any of them. Readings of pools have a turn of their own, or those of prices
-    /// would always take it.
+    /// Hears all nodes once more about a block, in the background, before any of them is accused. One hearing at a
+    /// time: a node that lies at every block is named by any of them. Readings of pools have a turn of their own, or
+    /// those of prices would always take it.
     pub(crate) fn hear_again<T, F>(
         &self,
         (what, block): (&'static str, B256),

@@ -1,9 +1,9 @@
 //! The state at a block, as two nodes show it.
 //!
-//! Prices, pools and balances decide what is paid as much as deposits do, so the word of one node is not enough for them
-//! either. A call at a block's hash has one answer: two nodes have to give the same, and the same header with it. Both
-//! are asked at once, so that it costs the slower of the two; a third is asked when one of them fails, lags, is slow or
-//! differs.
+//! Prices, pools and balances decide what is paid as much as deposits do, so the word of one node is not enough for
+//! them either. A call at a block's hash has one answer: two nodes have to give the same, and the same header with it.
+//! Both are asked at once, so that it costs the slower of the two; a third is asked when one of them fails, lags, is
+//! slow or differs.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Fast fills: every hold ends with its deposit, no more comes back than was charged, and no dollar of a sponsor stands for
-//! a fast fill and for an app fee that can be claimed.
+//! Fast fills: every hold ends with its deposit, no more comes back than was charged, and no dollar of a sponsor stands
+//! for a fast fill and for an app fee that can be claimed.
 
 use store::{audit, ledger};
 

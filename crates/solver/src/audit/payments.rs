@@ -136,7 +136,8 @@ impl Audit<'_, '_> {
         if payment.block_hash != Some(seen.head.hash) {
             wrong.push(format!("transaction {} is in block {}", sent.hash, seen.head.hash));
         }
-        // Money that the router calls with is paid to nobody, and so is a sweep; a payout is checked against its own figures.
+        // Money that the router calls with is paid to nobody, and so is a sweep; a payout is checked against its own
+        // figures.
         let pays_nobody = matches!(payment.purpose, Purpose::Payout | Purpose::Sweep | Purpose::Relay);
         if pays_nobody || payment.recipient == handle.chain.router {
             return Ok(wrong);

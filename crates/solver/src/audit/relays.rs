@@ -28,8 +28,8 @@ struct Sums {
 }
 
 impl Audit<'_, '_> {
-    /// Checks that what was set aside for the gas of a relay was charged or freed when it ended, and notes how charges and
-    /// gas compare: quotes are estimates, so that they differ is no fault.
+    /// Checks that what was set aside for the gas of a relay was charged or freed when it ended, and notes how charges
+    /// and gas compare: quotes are estimates, so that they differ is no fault.
     pub(super) fn relays(&mut self) -> Result<(), SolverError> {
         let mut check = Check::new("", "the gas of relays is charged as it was set aside");
         let mut sums: BTreeMap<ChainId, Sums> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! The venue: each deposit and each payment against its transaction, every line of the account's history against a row, and
-//! every nonce accounted for.
+//! The venue: each deposit and each payment against its transaction, every line of the account's history against a row,
+//! and every nonce accounted for.
 
 use alloy::primitives::{Address, B256, U256};
 use domain::venue::{AccountIndex, Holding, TxStatus};

@@ -47,8 +47,8 @@ pub fn lag(blocks: u64) -> f64 {
     blocks as f64
 }
 
-/// Applies a block. Applying it twice is harmless. True if the block has to be read again: its nodes do not agree yet on
-/// an event, or on the block, and who showed it may have hidden an event that leaves no log.
+/// Applies a block. Applying it twice is harmless. True if the block has to be read again: its nodes do not agree yet
+/// on an event, or on the block, and who showed it may have hidden an event that leaves no log.
 pub async fn apply_block(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -70,7 +70,8 @@ pub async fn apply_block(
     Ok(open || agreed.refuted || !agreed.stands)
 }
 
-/// Publishes the amounts on their way out, which quotes may not promise again, and the lanes that have unmined payments.
+/// Publishes the amounts on their way out, which quotes may not promise again, and the lanes that have unmined
+/// payments.
 pub(crate) async fn publish_committed(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -93,8 +94,8 @@ pub(crate) async fn apply_sent(
     apply_all(solver, handle, head, sent.into_iter().map(BlockEvent::Mined).collect()).await
 }
 
-/// Applies the events of a doubtful block that the walk has passed, as far as its nodes agree by now. True if it is still
-/// doubtful.
+/// Applies the events of a doubtful block that the walk has passed, as far as its nodes agree by now. True if it is
+/// still doubtful.
 pub async fn apply_late_block(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,

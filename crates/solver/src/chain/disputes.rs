@@ -1,5 +1,5 @@
-//! Payments that wait while the nodes of a chain disagree about its blocks: how the wait begins, how it ends, and who is
-//! told.
+//! Payments that wait while the nodes of a chain disagree about its blocks: how the wait begins, how it ends, and who
+//! is told.
 
 use std::future::pending;
 use std::time::Duration;
@@ -20,7 +20,8 @@ const ASK_INTERVAL: Duration = Duration::from_secs(2);
 /// Payments that wait for a block that most nodes have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dispute {
-    /// The last block walked when the wait began. Only a block above it shows by itself that those in dispute are passed.
+    /// The last block walked when the wait began. Only a block above it shows by itself that those in dispute are
+    /// passed.
     from: u64,
     /// The last block walked when the nodes were last asked. A node that is always some blocks behind has it by now.
     walked: u64,
@@ -34,8 +35,8 @@ impl Dispute {
         Self { from, walked: at.number, ask_at: Instant::now() + ASK_INTERVAL }
     }
 
-    /// True once most nodes have a block above those in dispute, whether or not they have the blocks after it; or, every
-    /// few seconds, if most show the block of the walk.
+    /// True once most nodes have a block above those in dispute, whether or not they have the blocks after it; or,
+    /// every few seconds, if most show the block of the walk.
     pub(crate) async fn is_over(
         &mut self,
         solver: &Solver,
@@ -61,7 +62,8 @@ impl Dispute {
     ) -> Result<bool, SolverError> {
         let (chain, number) = (handle.id(), self.walked.min(at.number));
         self.walked = at.number;
-        // After a reorg, blocks on the way back up to those in dispute say nothing; the last of a chain that stays does.
+        // After a reorg, blocks on the way back up to those in dispute say nothing; the last of a chain that stays
+        // does.
         if number < self.from.min(at.number) {
             return Ok(false);
         }
@@ -99,10 +101,10 @@ pub(super) async fn end_if_over(
     Ok(())
 }
 
-/// Lets payments begin at the start of a walk; false while they wait for a block that most nodes have. The start-up checks
-/// say nothing about blocks: those over which the last walk stopped are read first. A process that has just begun does not
-/// know of such a stop, and sees it by nodes that show another block in place of the last. Nodes that lag or are down say
-/// nothing.
+/// Lets payments begin at the start of a walk; false while they wait for a block that most nodes have. The start-up
+/// checks say nothing about blocks: those over which the last walk stopped are read first. A process that has just
+/// begun does not know of such a stop, and sees it by nodes that show another block in place of the last. Nodes that
+/// lag or are down say nothing.
 pub(crate) async fn may_pay(
     solver: &Solver,
     handle: &ChainHandle,
@@ -130,8 +132,8 @@ fn shown_otherwise(handle: &ChainHandle, at: Cursor) -> String {
 }
 
 /// Tells the other processes why payments wait. Without a word under this lease they would go on by that of the last
-/// worker. In this process the start-up checks still count as unfinished: payments of other chains wait for them for five
-/// minutes only.
+/// worker. In this process the start-up checks still count as unfinished: payments of other chains wait for them for
+/// five minutes only.
 async fn tell_others(solver: &Solver, handle: &ChainHandle, why: String) -> Result<(), SolverError> {
     let chain = handle.id();
     warn!(chain.id = %chain, "{why}");

@@ -1,5 +1,5 @@
-//! Doubtful blocks: the walk has passed them, and an event in them was shown by too few nodes. They are read again until
-//! their nodes agree, and the events that enough of them show by then are applied.
+//! Doubtful blocks: the walk has passed them, and an event in them was shown by too few nodes. They are read again
+//! until their nodes agree, and the events that enough of them show by then are applied.
 //!
 //! A node that was down or behind settles them when it is back. A node that lies does not: its event stays where it is,
 //! applied by nobody, and the contradiction is reported by the nodes themselves.

@@ -1,5 +1,6 @@
-//! Finality: a row becomes final with the block that we walked. A row of another block at the same height was left behind
-//! by a reorg, however deep that block is by now: it is undone like every other row of a reorg, and a person is told.
+//! Finality: a row becomes final with the block that we walked. A row of another block at the same height was left
+//! behind by a reorg, however deep that block is by now: it is undone like every other row of a reorg, and a person is
+//! told.
 
 use domain::alarm::Alarm;
 use domain::ids::ChainId;

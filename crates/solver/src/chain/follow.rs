@@ -308,7 +308,8 @@ async fn read_next(handle: &ChainHandle, at: Cursor, head: Head) -> Result<Optio
     if read.as_ref().is_some_and(|read| read.stands) || child.is_some() && nodes.len() == 1 {
         return Ok(read);
     }
-    // Whoever announced the head may be alone with it. A block that most nodes have comes first, then that of most votes.
+    // Whoever announced the head may be alone with it. A block that most nodes have comes first, then that of most
+    // votes.
     let prefers = |other: &Head| child.map_or(other.parent_hash == at.hash, |child| other.hash == child);
     let mut best = None;
     for voted in nodes.header_votes(number).await?.candidates(prefers) {

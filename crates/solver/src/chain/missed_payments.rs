@@ -3,8 +3,8 @@
 //!
 //! All attempts of such a payment are looked up by their hashes, and the one that a majority of nodes shows is applied.
 //! The rows and the chain keep what failed, so nothing is lost with a process; each payment is tried again at growing
-//! intervals. Nodes that show none of the attempts may be behind, or may have pruned the transaction: only after several
-//! looks, and once the nonce was used in a block that is final, is the nonce taken for somebody else's.
+//! intervals. Nodes that show none of the attempts may be behind, or may have pruned the transaction: only after
+//! several looks, and once the nonce was used in a block that is final, is the nonce taken for somebody else's.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,8 +52,8 @@ struct Try {
 struct Tries(BTreeMap<i64, Try>);
 
 impl Tries {
-    /// True if a payment is tried in this round; the next try is twice as far away as this one was. `walked` is the height
-    /// at which its nonce is used.
+    /// True if a payment is tried in this round; the next try is twice as far away as this one was. `walked` is the
+    /// height at which its nonce is used.
     fn is_due(&mut self, id: PaymentId, walked: u64) -> bool {
         let tried = self.0.entry(id.0).or_insert(Try { left: 0, apart: 1, vain: 0, used_by: walked });
         if tried.left > 0 {
@@ -216,8 +216,8 @@ mod tests {
         assert!(tries.is_due(id, 7), "one that is missed anew is looked at at once");
     }
 
-    /// The rounds in which a nonce is taken for somebody else's, if no attempt is shown in any of them. A round takes four
-    /// blocks.
+    /// The rounds in which a nonce is taken for somebody else's, if no attempt is shown in any of them. A round takes
+    /// four blocks.
     fn foreign(finality: u64, rounds: u32) -> Vec<u32> {
         let (mut tries, id) = (Tries::default(), PaymentId(1));
         let mut is_foreign = |round: &u32| {

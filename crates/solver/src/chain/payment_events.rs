@@ -174,14 +174,14 @@ fn sweep_stands(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<(), S
         Some(short) if !short.brought.is_zero() && sweeps::is_of_open(tx, id)? => {
             Ok(arrivals::keep_rest(tx, id, short.rest, context.now)?)
         }
-        // A reorg may have put it before a transfer that it was to take. Which one that is, the balance tells: all of them
-        // wait again, and have left where it is zero. Only money that is there is ever swept.
+        // A reorg may have put it before a transfer that it was to take. Which one that is, the balance tells: all of
+        // them wait again, and have left where it is zero. Only money that is there is ever swept.
         Some(_) => Ok(arrivals::unswept(tx, id)?),
     }
 }
 
-/// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free. In a block
-/// that is not ours it proves nothing.
+/// Applies the finality of a payment's block: the payment stands, or it is proven void and its order is free. In a
+/// block that is not ours it proves nothing.
 pub(crate) fn finalise(
     tx: &mut Tx<'_>,
     stored: &PaymentRow,
@@ -253,8 +253,8 @@ pub(crate) fn finalise(
     Ok(paid)
 }
 
-/// True for a fill that the venue took and did not execute. No replay says whose doing that was, as on a chain: its balance
-/// and its fee were good when it was taken, which leaves the recipient.
+/// True for a fill that the venue took and did not execute. No replay says whose doing that was, as on a chain: its
+/// balance and its fee were good when it was taken, which leaves the recipient.
 fn is_refused_on_venue(stored: &PaymentRow) -> bool {
     stored.payment.chain == domain::venue::CHAIN && stored.payment.purpose() == Purpose::Fill && !stored.cancelled
 }
@@ -320,8 +320,8 @@ pub(crate) fn retry(
     }
 }
 
-/// Gives up a fill on a chain that stands still or is paused once its time is over by a block of the origin: no block of
-/// its own chain would tell. Until then it waits.
+/// Gives up a fill on a chain that stands still or is paused once its time is over by a block of the origin: no block
+/// of its own chain would tell. Until then it waits.
 pub(crate) fn sweep(
     tx: &mut Tx<'_>,
     head: Head,

@@ -1,8 +1,8 @@
 //! Finality on the venue: time, and the venue's word once more.
 //!
 //! A deposit was recorded because the venue showed it twice. When its time is over it is read again: one that is shown
-//! otherwise, or not at all, does not become final. So it is neither sent back nor free of the risk budget, and a person
-//! is told.
+//! otherwise, or not at all, does not become final. So it is neither sent back nor free of the risk budget, and a
+//! person is told.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

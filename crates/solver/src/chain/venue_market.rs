@@ -1,7 +1,8 @@
-//! The venue's snapshot: its clock, the balances of our account, the fee of our transfers, and the price of its collateral.
+//! The venue's snapshot: its clock, the balances of our account, the fee of our transfers, and the price of its
+//! collateral.
 //!
-//! It stands beside the snapshots of chains with nodes, and quotes and payments read it like any other. The collateral is
-//! USDC, and is worth what USDC is worth on the chains.
+//! It stands beside the snapshots of chains with nodes, and quotes and payments read it like any other. The collateral
+//! is USDC, and is worth what USDC is worth on the chains.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,8 +93,8 @@ fn packed(holding: Holding) -> Address {
     holding.deposited_currency().packed().unwrap_or_default()
 }
 
-/// Prices of the venue's assets: those of the same assets on chains whose snapshots are fresh. Where there is none, the last
-/// one that was known stays, too old for anything but the cap on void payments.
+/// Prices of the venue's assets: those of the same assets on chains whose snapshots are fresh. Where there is none, the
+/// last one that was known stays, too old for anything but the cap on void payments.
 fn prices(solver: &Solver, handle: &ChainHandle) -> BTreeMap<Address, Quoted> {
     let price = |id: &str| -> Option<Price> {
         let mut others = solver.chains.values().filter(|other| other.id() != handle.id());

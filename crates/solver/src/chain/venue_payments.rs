@@ -33,8 +33,8 @@ pub(super) async fn apply_payments(
     if solver.store.read(move |tx| payments::unmined(tx, chain, wallet, 1)).await?.is_empty() {
         return Ok(false);
     }
-    // The nonce first, the attempts after it: an attempt is committed before it is sent, so the one that has used a nonce
-    // below this is among those that are read now.
+    // The nonce first, the attempts after it: an attempt is committed before it is sent, so the one that has used a
+    // nonce below this is among those that are read now.
     let next = venue.client.next_nonce(venue.account, venue.key_index).await?.get();
     let read = move |tx: &mut Tx<'_>| {
         let mut open = Vec::new();
@@ -148,8 +148,8 @@ async fn find(venue: &VenueChain, stored: &PaymentRow, attempts: &[Attempt], hea
 /// The end of a payment whose nonce is used, by all of its attempts.
 ///
 /// They share the nonce, and the venue may show one as rejected because another one was executed. So an executed one
-/// decides, whatever the others look like; and a rejection voids nothing while there is an attempt that the venue does not
-/// show: something has used the nonce, and it may be that one.
+/// decides, whatever the others look like; and a rejection voids nothing while there is an attempt that the venue does
+/// not show: something has used the nonce, and it may be that one.
 fn found(shown: Vec<(Shown, bool)>) -> Found {
     let (mut void, mut open, mut unknown) = (None, false, false);
     for (seen, cancels) in shown {
@@ -195,8 +195,8 @@ async fn is_stopped(solver: &Solver, handle: &ChainHandle, venue: &VenueChain) -
     Ok(lanes.into_iter().any(|lane| lane.wallet == wallet && lane.quarantined.is_some()))
 }
 
-/// A payment whose nonce is used while no attempt is known that used it: the venue has forgotten it, or somebody else has
-/// the key. It is neither paid again nor void; its lane stops, and a person looks.
+/// A payment whose nonce is used while no attempt is known that used it: the venue has forgotten it, or somebody else
+/// has the key. It is neither paid again nor void; its lane stops, and a person looks.
 async fn lost(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, stored: &PaymentRow) -> Result<(), SolverError> {
     let (nonce, wallet, handle) = (stored.payment.nonce, stored.payment.wallet, handle.clone());
     let unit = move |tx: &mut Tx<'_>| {

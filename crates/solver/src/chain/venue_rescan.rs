@@ -1,7 +1,8 @@
 //! Transfers that the walk has passed: the venue lists a transfer under the time of its queueing, and only once it is
 //! committed, so one that was queued for longer than the walk reads back is never listed before its cursor.
 //!
-//! A slow walk reads hours of the history again, a page and a few transfers in a round, with calls that nothing else needs.
+//! A slow walk reads hours of the history again, a page and a few transfers in a round, with calls that nothing else
+//! needs.
 
 use std::sync::Arc;
 use std::time::Instant;

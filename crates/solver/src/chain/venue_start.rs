@@ -19,13 +19,14 @@ pub(super) enum Checked {
     Passed,
     /// A person has to change something, and to start us again.
     Failed,
-    /// The venue has used fewer nonces than have ended here. It may only be late with the last one, so it is asked again.
+    /// The venue has used fewer nonces than have ended here. It may only be late with the last one, so it is asked
+    /// again.
     Behind,
 }
 
-/// The start-up checks. They compare the network, the clock, the account, its keys and its nonce with ours: a database that
-/// knows fewer nonces than the venue is an old backup, and could pay twice; one whose payments are ahead of the venue has
-/// another key than they were made for, and none of them could ever be sent.
+/// The start-up checks. They compare the network, the clock, the account, its keys and its nonce with ours: a database
+/// that knows fewer nonces than the venue is an old backup, and could pay twice; one whose payments are ahead of the
+/// venue has another key than they were made for, and none of them could ever be sent.
 pub(super) async fn start_checks(
     solver: &Solver,
     handle: &ChainHandle,

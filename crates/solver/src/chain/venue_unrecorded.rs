@@ -16,8 +16,8 @@ const MAX_PAGES: usize = 64;
 /// Time before the payment was decided at which the search ends: our clock and the venue's differ by less.
 const MARGIN_MILLIS: u64 = 60_000;
 
-/// The end of a payment whose known attempts did not use its nonce. None if the account's history has no transfer that is
-/// an attempt of it.
+/// The end of a payment whose known attempts did not use its nonce. None if the account's history has no transfer that
+/// is an attempt of it.
 pub(super) async fn unrecorded(
     venue: &VenueChain,
     stored: &PaymentRow,
@@ -51,8 +51,8 @@ pub(super) async fn unrecorded(
     Err(VenueError::Invalid("the history does not reach the payment within the pages that are read").into())
 }
 
-/// Whether a transaction is an attempt of a payment, and then whether it cancels it: the same nonce and contents, with any
-/// fee and expiry. The memo is outside of the hash, and proves nothing where the rest is the same.
+/// Whether a transaction is an attempt of a payment, and then whether it cancels it: the same nonce and contents, with
+/// any fee and expiry. The memo is outside of the hash, and proves nothing where the rest is the same.
 fn attempt_of(payment: &Transfer, cancel: &Transfer, tx: &VenueTx) -> Option<bool> {
     let shown = tx.transfer.as_ref()?.transfer;
     let is = |ours: &Transfer| {

@@ -1,7 +1,7 @@
 //! Payments on the venue that failed, once more: each is judged again by all of its attempts before it is void.
 //!
-//! A payment that is void is made again, or its deposit goes back. The venue's word that it failed is an hour old by then,
-//! and a restored database may not have known the attempt that was executed.
+//! A payment that is void is made again, or its deposit goes back. The venue's word that it failed is an hour old by
+//! then, and a restored database may not have known the attempt that was executed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

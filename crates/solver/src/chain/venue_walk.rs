@@ -1,4 +1,5 @@
-//! The walk along the venue: transfers into our account become deposits, and payments of ours that have ended are applied.
+//! The walk along the venue: transfers into our account become deposits, and payments of ours that have ended are
+//! applied.
 //!
 //! The venue has no blocks. Its second stands for one: a round reads the clock, then the payments on their way and the
 //! transfers since the cursor. Its operator's word is all there is, so a transaction counts once it is executed and a
@@ -116,7 +117,8 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     let head = head_at(theirs.max(at.number));
     let busy = apply_payments(solver, handle, venue, head).await?;
     let transfers = match apply_transfers(solver, handle, venue, (at.number, began), head).await {
-        // There is no call left for the list. Rows that are known do not need it: they go on, and the round ends with this.
+        // There is no call left for the list. Rows that are known do not need it: they go on, and the round ends with
+        // this.
         Err(SolverError::Venue(error @ VenueError::QuotaUsed(_))) => Err(error),
         transfers => Ok(transfers?),
     };
@@ -140,8 +142,8 @@ async fn round(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, venue: &VenueCha
     Ok(busy)
 }
 
-/// Applies the transfers since the cursor. Returns the second up to which every transfer is applied, and whether there was
-/// one.
+/// Applies the transfers since the cursor. Returns the second up to which every transfer is applied, and whether there
+/// was one.
 async fn apply_transfers(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,
@@ -188,7 +190,8 @@ async fn apply_transfers(
     Ok((held.done(head.number).max(cursor), took))
 }
 
-/// The oldest second of a transfer that is not applied. It holds the cursor back: a later round lists the transfer again.
+/// The oldest second of a transfer that is not applied. It holds the cursor back: a later round lists the transfer
+/// again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Held(Option<u64>);
 
@@ -212,8 +215,8 @@ struct Turns {
     held: Held,
 }
 
-/// Gives transfers their turns. Those that were never missed come first: anybody can send us some that cannot be read, and
-/// the others must not stand behind them.
+/// Gives transfers their turns. Those that were never missed come first: anybody can send us some that cannot be read,
+/// and the others must not stand behind them.
 fn turns(missed: &Missed, fresh: Vec<Listed>, now_secs: u64, most: usize) -> Turns {
     let (mut reads, mut again, mut given_up, mut held) = (Vec::new(), Vec::new(), Vec::new(), Held::default());
     for it in fresh {
@@ -316,8 +319,8 @@ async fn take_hinted(
     }
 }
 
-/// True if a transfer into our account was made with another fee than quotes of withdrawals state. Between accounts of one
-/// wallet there is none.
+/// True if a transfer into our account was made with another fee than quotes of withdrawals state. Between accounts of
+/// one wallet there is none.
 fn is_fee_other(venue: &VenueChain, seen: &SeenDeposit, wallet: Address) -> bool {
     let ours = venue.keys.as_ref().is_some_and(|keys| keys.wallet.address() == wallet);
     !ours && seen.fee != Some(U256::from(venue.user_fee))

@@ -1,8 +1,8 @@
 //! The cap on payments that become void by the venue's word within an hour.
 //!
-//! A payment that is void is made again, or its deposit goes back. A venue that executes payments and shows them as failed
-//! makes us pay twice, as often as somebody deposits: so that word has a cap, like its word that a transfer was executed.
-//! It is counted from the rows, so that a restart does not forget it.
+//! A payment that is void is made again, or its deposit goes back. A venue that executes payments and shows them as
+//! failed makes us pay twice, as often as somebody deposits: so that word has a cap, like its word that a transfer was
+//! executed. It is counted from the rows, so that a restart does not forget it.
 
 use alloy::primitives::Address;
 use domain::account::{Account, Vm};
@@ -54,8 +54,8 @@ impl VoidCap {
     }
 }
 
-/// The worth of an amount on the venue, with USDC at a dollar and ether at the last price that was known, however old: a cap
-/// needs no closer figure, and a market that is gone must not keep every payment from being void.
+/// The worth of an amount on the venue, with USDC at a dollar and ether at the last price that was known, however old:
+/// a cap needs no closer figure, and a market that is gone must not keep every payment from being void.
 pub(crate) fn worth(snapshot: Option<&Snapshot>, currency: Address, amount: Amount) -> Option<UsdMicros> {
     let holding = match currency.is_zero() {
         true => Holding::COLLATERAL,

@@ -85,8 +85,8 @@ impl PastPrices {
         }
     }
 
-    /// Reads the moments of a chain that were named since, in the background, at the block of its snapshot: one that two
-    /// nodes have, and whose state no node has dropped yet.
+    /// Reads the moments of a chain that were named since, in the background, at the block of its snapshot: one that
+    /// two nodes have, and whose state no node has dropped yet.
     pub(crate) fn read_wanted(self: &Arc<Self>, handle: &Arc<ChainHandle>, snapshot: Option<&Snapshot>) {
         let chain = handle.id();
         let mut wanted = self.wanted();
@@ -121,9 +121,9 @@ impl PastPrices {
         }
     }
 
-    /// Of several nodes, only what two of them say alike counts against the feed: one that lies, or answers with errors, must
-    /// not have the moment charged without its price. It is read until they agree, as payments of the chain wait for that,
-    /// and ever more rarely. The word of a single node is all there is.
+    /// Of several nodes, only what two of them say alike counts against the feed: one that lies, or answers with
+    /// errors, must not have the moment charged without its price. It is read until they agree, as payments of the
+    /// chain wait for that, and ever more rarely. The word of a single node is all there is.
     fn answered(&self, moment: Moment, read: Result<Option<PriceSpan>, ChainError>, has_one_node: bool) {
         match read {
             Ok(Some(span)) => self.learn(moment, span),

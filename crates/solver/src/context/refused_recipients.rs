@@ -32,7 +32,8 @@ pub fn refused_since(now: Timestamp) -> Timestamp {
 }
 
 impl RefusedRecipients {
-    /// True if a recipient is known to have refused a payment. A list that is not fresh is read again for the next call.
+    /// True if a recipient is known to have refused a payment. A list that is not fresh is read again for the next
+    /// call.
     pub fn contains(self: &Arc<Self>, recipient: Recipient, store: &Store, now: Timestamp) -> bool {
         if self.begins_reading() {
             let (this, store) = (self.clone(), store.clone());

@@ -1,7 +1,7 @@
 //! Accounts of the venue: whether an index exists, and whose wallet it belongs to.
 //!
-//! A quote names an account that nobody has asked about before perhaps once: only then it waits for the venue. Everything
-//! after that, the paying commit included, reads memory.
+//! A quote names an account that nobody has asked about before perhaps once: only then it waits for the venue.
+//! Everything after that, the paying commit included, reads memory.
 
 use std::time::Duration;
 
@@ -48,8 +48,8 @@ impl VenueAccounts {
         self.read_with(&venue.client, venue, index, now).await
     }
 
-    /// The same for a quote, which anybody can ask for with any index: such reads have a small part of the quota, and those
-    /// of callers without a key a smaller one.
+    /// The same for a quote, which anybody can ask for with any index: such reads have a small part of the quota, and
+    /// those of callers without a key a smaller one.
     pub async fn read_for_quote(
         &self,
         venue: &VenueChain,
@@ -79,8 +79,8 @@ impl VenueAccounts {
         Ok(wallet)
     }
 
-    /// Asks what a transfer of ours to this account costs. Between accounts of one wallet it is free, which says nothing
-    /// about others.
+    /// Asks what a transfer of ours to this account costs. Between accounts of one wallet it is free, which says
+    /// nothing about others.
     pub async fn learn_fee(&self, venue: &VenueChain, to: AccountIndex, now: Timestamp) {
         self.ask_fee(&venue.client, venue, to, now).await;
     }

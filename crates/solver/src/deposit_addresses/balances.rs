@@ -1,7 +1,8 @@
-//! Native balances of deposit addresses: currency that a contract sends leaves no log and no transaction to the address.
+//! Native balances of deposit addresses: currency that a contract sends leaves no log and no transaction to the
+//! address.
 //!
-//! A bounded number of addresses is looked at after each block, one after the other and then from the first again. A plain
-//! transfer is found in its block and waits for none of this.
+//! A bounded number of addresses is looked at after each block, one after the other and then from the first again. A
+//! plain transfer is found in its block and waits for none of this.
 
 use std::sync::Arc;
 
@@ -61,8 +62,8 @@ async fn unexplained(
     solver.store.write(unit).await.map(drop)
 }
 
-/// The block at which balances of a chain are read: where transfers are searched for, the one up to which they are known,
-/// because a later one would be counted twice. None while the chain has no block yet.
+/// The block at which balances of a chain are read: where transfers are searched for, the one up to which they are
+/// known, because a later one would be counted twice. None while the chain has no block yet.
 pub(super) fn known_block(tx: &mut Tx<'_>, chain: ChainId) -> Result<Option<Cursor>, StoreError> {
     match deposit_addresses::cursor(tx, chain)? {
         Some(searched) => Ok(Some(searched)),

@@ -1,5 +1,5 @@
-//! Addresses at which nothing ever arrived. They are forgotten like quotes that nobody paid, once the end of their order
-//! has passed on their chain.
+//! Addresses at which nothing ever arrived. They are forgotten like quotes that nobody paid, once the end of their
+//! order has passed on their chain.
 //!
 //! Transfers to an address that is forgotten are still found in their blocks, on its own chain; of everything else a
 //! reindex alone knows. So its balances are read once more before that, on every chain where the address is the same

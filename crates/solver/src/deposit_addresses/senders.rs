@@ -8,8 +8,8 @@ use store::arrivals::Arrival;
 
 use crate::env::Screening;
 
-/// A wallet on the operator's list that has sent some of a balance, however little: a share that goes through would be a
-/// way through the list, a little at a time.
+/// A wallet on the operator's list that has sent some of a balance, however little: a share that goes through would be
+/// a way through the list, a little at a time.
 pub(super) fn blocked_sender(waiting: &[Arrival], screening: &Screening) -> Option<Address> {
     waiting.iter().filter_map(|arrival| arrival.sender).find(|who| screening.blocked.contains(who))
 }

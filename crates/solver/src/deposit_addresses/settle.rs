@@ -36,7 +36,8 @@ use crate::solver::Solver;
 
 /// Balances settled in one round.
 const PLACES_PER_ROUND: u16 = 16;
-/// Delay before a balance that waits is looked at again. Another transfer to it is looked at when it has its confirmations.
+/// Delay before a balance that waits is looked at again. Another transfer to it is looked at when it has its
+/// confirmations.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 /// The same for one that a person has to look at.
 const STUCK_RETRY_AFTER: Duration = Duration::from_secs(3_600);
@@ -134,8 +135,8 @@ async fn settle_one(
     let chain = handle.id();
     let read = move |tx: &mut Tx<'_>| PlaceFacts::read(tx, chain, place);
     let Some(facts) = solver.store.read(read).await? else { return Ok(()) };
-    // The newest balance, because a sweep that the walk has seen mined must not be counted again; and no more than there was
-    // in the block that we have searched, because nobody knows yet whose the rest is.
+    // The newest balance, because a sweep that the walk has seen mined must not be counted again; and no more than
+    // there was in the block that we have searched, because nobody knows yet whose the rest is.
     let (newest, searched) =
         tokio::try_join!(balance_at(handle, place, At::Latest), balance_at(handle, place, At::Hash(at.hash)))?;
     let (Some(newest), Some(searched)) = (newest, searched) else {
@@ -239,9 +240,9 @@ enum Share<'a> {
     For(&'a Missing, Amount),
 }
 
-/// Orders with a missing deposit come first, each with no more than it misses. However little has come, its recipient has
-/// been paid for it before a reorg took the deposit away: priced anew, it would be paid out twice. `worth` says whether an
-/// amount is worth its gas, if that is known: an order that misses less misses nothing.
+/// Orders with a missing deposit come first, each with no more than it misses. However little has come, its recipient
+/// has been paid for it before a reorg took the deposit away: priced anew, it would be paid out twice. `worth` says
+/// whether an amount is worth its gas, if that is known: an order that misses less misses nothing.
 fn share(
     missing: &[Missing],
     balance: Amount,
@@ -284,8 +285,8 @@ fn waited(facts: &PlaceFacts, balance: U256, now: Timestamp) -> Result<Option<Du
     Ok(since.map(|since| Duration::from_millis(age(since))))
 }
 
-/// True if most of a balance is known by transfers. Otherwise it is kept from now on as one that only the balance tells of:
-/// its time begins then, and not with dust that came before.
+/// True if most of a balance is known by transfers. Otherwise it is kept from now on as one that only the balance tells
+/// of: its time begins then, and not with dust that came before.
 async fn is_known(
     solver: &Solver,
     handle: &Arc<ChainHandle>,

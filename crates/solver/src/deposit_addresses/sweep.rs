@@ -25,8 +25,8 @@ use crate::payments::lane::{self, Unassigned, first_offer};
 #[derive(Clone, Debug)]
 pub(crate) struct Decided {
     pub place: Place,
-    /// Exactly so much leaves an open address, or nothing: whatever else is there, or comes, is decided about by itself. A
-    /// strict address has one order, and is emptied.
+    /// Exactly so much leaves an open address, or nothing: whatever else is there, or comes, is decided about by
+    /// itself. A strict address has one order, and is emptied.
     pub amount: Amount,
     pub purpose: Purpose,
     /// Whom the deposit names.
@@ -40,7 +40,8 @@ pub(crate) enum Purpose {
     Order,
     /// It is to pay for an order of its own, whose request begins with it.
     Requoted { quote: QuoteRow, order: OrderId, supersedes: bool },
-    /// It is to pay for an order that an earlier sweep was for, and that was paid out before a reorg took its deposit away.
+    /// It is to pay for an order that an earlier sweep was for, and that was paid out before a reorg took its deposit
+    /// away.
     Again { order: OrderId, request: RequestId },
     /// It goes back to the depositor, as a child of the request that the address was given out for.
     Back(FailReason),

@@ -30,8 +30,8 @@ const BLOCKS_PER_ROUND: u64 = 32;
 /// Blocks that are searched again after a reorg, of those that are kept.
 const REWOUND_BLOCKS: u64 = 64;
 const KEPT_BLOCKS: i64 = 512;
-/// Transfers of one currency to one address kept of a block, the largest: more of them are an attack, and the balance is
-/// swept whatever is known of it.
+/// Transfers of one currency to one address kept of a block, the largest: more of them are an attack, and the balance
+/// is swept whatever is known of it.
 const MAX_TRANSFERS_PER_PLACE: usize = 32;
 /// Native transfers of a block whose receipts are read, one of every address before the second of any. Balances tell of
 /// the rest.
@@ -134,8 +134,8 @@ async fn found(
     Ok(found)
 }
 
-/// The transfers of a block that are kept. Every address is bounded by itself: whoever sends dust to one of them a thousand
-/// times crowds out nobody else, and not the largest transfer to that one either.
+/// The transfers of a block that are kept. Every address is bounded by itself: whoever sends dust to one of them a
+/// thousand times crowds out nobody else, and not the largest transfer to that one either.
 fn chosen(mut seen: Vec<SeenTransfer>) -> Vec<SeenTransfer> {
     let place = |transfer: &SeenTransfer| (transfer.to, transfer.currency);
     seen.sort_by(|one, other| place(one).cmp(&place(other)).then(other.amount.cmp(&one.amount)));
@@ -157,7 +157,8 @@ fn chosen(mut seen: Vec<SeenTransfer>) -> Vec<SeenTransfer> {
     ranked.into_iter().map(|(_, transfer)| transfer).filter(is_kept).collect()
 }
 
-/// Keeps the transfers of a block, and moves the cursor past it in the commit of the last. Keeping one twice is harmless.
+/// Keeps the transfers of a block, and moves the cursor past it in the commit of the last. Keeping one twice is
+/// harmless.
 async fn keep(
     solver: &Solver,
     handle: &Arc<ChainHandle>,
@@ -210,9 +211,9 @@ pub(crate) fn put_all(
     Ok(())
 }
 
-/// The request that an address was given out for, locked. One that was forgotten is there again, however little has come:
-/// the list is asked about whoever sends dust, too, and anybody may sweep a strict address. Its native balance is not looked
-/// at before it is swept: a transfer to each of many old addresses must not delay those that are looked at.
+/// The request that an address was given out for, locked. One that was forgotten is there again, however little has
+/// come: the list is asked about whoever sends dust, too, and anybody may sweep a strict address. Its native balance is
+/// not looked at before it is swept: a transfer to each of many old addresses must not delay those that are looked at.
 fn request_of(tx: &mut Tx<'_>, given: &DepositAddress, context: &PayContext) -> Result<Option<Request>, SolverError> {
     match requests::lock(tx, given.request)? {
         Some(request) => Ok(Some(request)),

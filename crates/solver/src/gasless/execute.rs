@@ -1,7 +1,8 @@
 //! Raw calls: a paid relay of a call that a smart account has signed for, ERC-4337 or EIP-7702.
 //!
-//! The call runs as whoever its own signatures say; the relayer adds gas and nothing else. It is simulated first. With the
-//! request of a quote it has to bring that quote's deposit; without one its gas is charged to the caller's app balance.
+//! The call runs as whoever its own signatures say; the relayer adds gas and nothing else. It is simulated first. With
+//! the request of a quote it has to bring that quote's deposit; without one its gas is charged to the caller's app
+//! balance.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,8 +109,8 @@ impl From<ChainError> for ExecuteError {
 pub struct Executions(pub Arc<Solver>);
 
 impl Executions {
-    /// Simulates a call and sends it. Not to be called in a future that a caller may drop: a committed payment has to be
-    /// handed to its lane.
+    /// Simulates a call and sends it. Not to be called in a future that a caller may drop: a committed payment has to
+    /// be handed to its lane.
     pub async fn execute(self, wish: Wish) -> Result<RequestId, ExecuteError> {
         let solver = &self.0;
         let handle = solver.chains.get(&wish.chain).filter(|handle| handle.venue.is_none());
@@ -223,8 +224,8 @@ async fn simulate(
     Ok(if enough { needed } else { most })
 }
 
-/// The gas limit of a call that took so much when it was simulated. Calls keep a part of the gas back from those that they
-/// make, and storage may change until it is mined.
+/// The gas limit of a call that took so much when it was simulated. Calls keep a part of the gas back from those that
+/// they make, and storage may change until it is mined.
 fn needed_gas(used: u64, least: u64, most: u64) -> Result<u64, ExecuteError> {
     let needed = used.saturating_add(used / 2).saturating_add(30_000).max(least);
     if needed > most { Err(ExecuteError::TooMuchGas { needed, most }) } else { Ok(needed) }
@@ -267,8 +268,8 @@ fn relay_of(
     })
 }
 
-/// The account behind a call, as this caller names it: entry points are everybody's, and a caller that names somebody else
-/// must not stand in that one's way.
+/// The account behind a call, as this caller names it: entry points are everybody's, and a caller that names somebody
+/// else must not stand in that one's way.
 fn account(wish: &Wish, quoted: Option<&Request>) -> Address {
     let user = quoted.and_then(|request| request.quote.ask.user.packed()).unwrap_or(wish.to);
     Address::from_word(keccak256([wish.key.to_string().as_bytes(), user.as_slice()].concat()))

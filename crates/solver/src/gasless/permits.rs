@@ -1,7 +1,7 @@
 //! Permits: a user has signed the typed data of a quote, and one of our relayers sends the deposit.
 //!
-//! The signature is checked against the stored quote and tried on a node, because a transaction that fails costs us gas.
-//! One commit moves the request on and decides the payment: of many posts one does both.
+//! The signature is checked against the stored quote and tried on a node, because a transaction that fails costs us
+//! gas. One commit moves the request on and decides the payment: of many posts one does both.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +37,8 @@ use crate::solver::Solver;
 
 /// An account whose relay failed on the chain is not relayed again for this long: it would cost us gas again.
 const PAUSE_AFTER_VOID: Duration = Duration::from_secs(600);
-/// Permits that may fail on a chain within that time before no more are sent at our cost: whoever makes them fail pays less
-/// for it than we do.
+/// Permits that may fail on a chain within that time before no more are sent at our cost: whoever makes them fail pays
+/// less for it than we do.
 const MAX_VOIDS: u64 = 20;
 /// Time that a signature must still be good for: the transaction has to be mined.
 const LEAST_VALIDITY_SECS: i64 = 30;
@@ -135,8 +135,8 @@ impl From<NotBegun> for PermitError {
 pub struct Permits(pub Arc<Solver>);
 
 impl Permits {
-    /// Takes a signature and sends the deposit it stands for. The same signature again changes nothing. Not to be called
-    /// in a future that a caller may drop: a committed payment has to be handed to its lane.
+    /// Takes a signature and sends the deposit it stands for. The same signature again changes nothing. Not to be
+    /// called in a future that a caller may drop: a committed payment has to be handed to its lane.
     pub async fn accept(self, id: RequestId, kind: Kind, signature: Bytes) -> Result<(), PermitError> {
         let solver = &self.0;
         let read = move |tx: &mut Tx<'_>| Ok::<_, StoreError>((requests::find(tx, id)?, relays::find(tx, id)?));
@@ -187,8 +187,8 @@ impl Permits {
         Ok(())
     }
 
-    /// The signature, if the user signed: by a key, and then in the one form that contracts read, or, where Permit2 asks,
-    /// by a contract.
+    /// The signature, if the user signed: by a key, and then in the one form that contracts read, or, where Permit2
+    /// asks, by a contract.
     async fn checked(
         &self,
         handle: &ChainHandle,
@@ -209,8 +209,8 @@ impl Permits {
         if by_contract { Ok(signature) } else { Err(PermitError::NotSigned) }
     }
 
-    /// The gas limit of the transaction, as it was just tried. One that fails, or takes more than was charged for, is not
-    /// sent.
+    /// The gas limit of the transaction, as it was just tried. One that fails, or takes more than was charged for, is
+    /// not sent.
     async fn tried(
         &self,
         handle: &ChainHandle,
@@ -238,20 +238,20 @@ impl Permits {
     }
 }
 
-/// The most gas of a quote's relay. On the same chain the sponsor pays for whatever it takes, and unwrapping takes more than
-/// a deposit.
+/// The most gas of a quote's relay. On the same chain the sponsor pays for whatever it takes, and unwrapping takes more
+/// than a deposit.
 fn most_gas(quote: &Quote) -> u64 {
     gas::relay_limit(quote.origin_swap.is_some() || quote.terms.is_none())
 }
 
-/// The gas limit of a quote's relay that takes so much by a node's word. Holds and caps of its sponsor go by it: a transfer
-/// on the same chain has no more than a deposit has, unless it takes more.
+/// The gas limit of a quote's relay that takes so much by a node's word. Holds and caps of its sponsor go by it: a
+/// transfer on the same chain has no more than a deposit has, unless it takes more.
 pub(crate) fn gas_limit(quote: &Quote, estimate: u64) -> u64 {
     gas::relay_within(estimate, quote.origin_swap.is_some(), most_gas(quote))
 }
 
-/// The answer to a signature that was not taken: where another post of it was first, that one's. A request that has a deposit
-/// of the user's own has no relay.
+/// The answer to a signature that was not taken: where another post of it was first, that one's. A request that has a
+/// deposit of the user's own has no relay.
 pub(crate) async fn unless_relayed(solver: &Solver, id: RequestId, error: PermitError) -> Result<(), PermitError> {
     match solver.store.read(move |tx| relays::find(tx, id)).await? {
         Some(_) => Ok(()),

@@ -142,8 +142,8 @@ pub(crate) async fn hand_over(solver: &Solver, paid: Option<PaymentRow>) {
     solver.hand_over(paid.into_iter().collect());
 }
 
-/// Gives up a relay that waited until its signature was of no use: it ends before a block could have it. None while it may
-/// still be sent.
+/// Gives up a relay that waited until its signature was of no use: it ends before a block could have it. None while it
+/// may still be sent.
 pub(crate) fn give_up(
     tx: &mut Tx<'_>,
     request: &mut Request,
@@ -220,8 +220,8 @@ pub(crate) fn record(handle: &ChainHandle, head: Head, sent: &SentTx, request: &
     Record { direction: Direction::In, ..sent_record(handle, head, sent, request.id, succeeded) }
 }
 
-/// Ends a relay when the block of its payment is final, or the payment is proven void. The gas is charged either way, to
-/// whoever pays for it.
+/// Ends a relay when the block of its payment is final, or the payment is proven void. The gas is charged either way,
+/// to whoever pays for it.
 pub(crate) fn ended(
     tx: &mut Tx<'_>,
     stored: &PaymentRow,

@@ -76,8 +76,8 @@ impl Health {
         self.unmined.store(None);
     }
 
-    /// The reason why the payments of this chain are in doubt, so that none is made, if there is one. A pause is none: the
-    /// database knows every payment.
+    /// The reason why the payments of this chain are in doubt, so that none is made, if there is one. A pause is none:
+    /// the database knows every payment.
     pub fn refusing(&self) -> Option<Arc<String>> {
         self.refusing.load_full()
     }

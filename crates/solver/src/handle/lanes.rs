@@ -71,8 +71,8 @@ impl Lanes {
         self.relayers.iter().map(|wallet| wallet.address).collect()
     }
 
-    /// The relayers that permits name. Of several, half have no raw calls before them: nobody's deposit waits behind what a
-    /// stranger wants called.
+    /// The relayers that permits name. Of several, half have no raw calls before them: nobody's deposit waits behind
+    /// what a stranger wants called.
     pub fn permit_relayers(&self) -> Vec<Address> {
         let mut relayers = self.relayers();
         relayers.truncate(relayers.len() - relayers.len() / 2);

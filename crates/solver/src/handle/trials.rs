@@ -85,8 +85,8 @@ impl Trials {
         taken.collect()
     }
 
-    /// True while a trial was made whose fill has not been decided again. It may be made before the commit that asked for
-    /// it: then the fill is found a moment later.
+    /// True while a trial was made whose fill has not been decided again. It may be made before the commit that asked
+    /// for it: then the fill is found a moment later.
     pub fn has_unread(&self) -> bool {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.values().any(|trial| trial.unread && trial.asked.elapsed() < VERDICT_TTL)

@@ -58,8 +58,8 @@ pub struct VenueChain {
     pub no_deposits: NoDeposits,
     /// The slow walk, for transfers that are listed later than the walk reads back.
     pub rescan: VenueRescan,
-    /// Time after which recovery takes a transfer that used a nonce and is not listed for one that failed, or asks a person:
-    /// longer than an attempt may be executed.
+    /// Time after which recovery takes a transfer that used a nonce and is not listed for one that failed, or asks a
+    /// person: longer than an attempt may be executed.
     pub unlisted_timeout: Duration,
 }
 
@@ -118,8 +118,8 @@ impl VenueChain {
         }
     }
 
-    /// The reason why the lane could never send its next payment: the venue takes nonces in turn, and has not come to it.
-    /// All before it have ended, so the venue counts for another key.
+    /// The reason why the lane could never send its next payment: the venue takes nonces in turn, and has not come to
+    /// it. All before it have ended, so the venue counts for another key.
     pub fn wrong_key_index(&self, used: u64, lowest_open: u64) -> Option<String> {
         let (account, index) = (self.account, self.key_index.get());
         (used < lowest_open).then(|| {
@@ -209,8 +209,8 @@ impl VenueChain {
         Ok(self.transfer(stored, fees, cancels)?.hash(self.client.network()))
     }
 
-    /// The last attempt of a payment, signed. Both signatures are deterministic: after a crash the same row gives the same
-    /// bytes.
+    /// The last attempt of a payment, signed. Both signatures are deterministic: after a crash the same row gives the
+    /// same bytes.
     pub fn sign(&self, stored: &PaymentRow) -> Result<SignedTransfer, SolverError> {
         let keys = self.keys.as_ref().ok_or(SolverError::InvariantViolated("a lane without its key"))?;
         if stored.payment.wallet != self.account.packed() {

@@ -26,8 +26,8 @@ const MAX_MISSED_PAUSE_SECS: u64 = 300;
 /// Transfers that are missed at once. One more takes the place of the one that was missed first.
 const MAX_MISSED: usize = 1_024;
 
-/// Time for which a transfer that is no deposit is not read again, unless a client names it: the venue may still change its
-/// word, and one that it rejected can be sent again.
+/// Time for which a transfer that is no deposit is not read again, unless a client names it: the venue may still change
+/// its word, and one that it rejected can be sent again.
 const NO_DEPOSIT_FOR: Duration = Duration::from_secs(3_600);
 /// Transfers that are no deposits and are remembered. One more takes the place of the one that was read first.
 const MAX_NO_DEPOSITS: usize = 4_096;
@@ -136,8 +136,8 @@ impl Disputes {
     }
 }
 
-/// Transfers that the venue lists and could not be read, and the second in which each was missed first. A transfer's own
-/// time says nothing about that: after a downtime of ours all of them are old.
+/// Transfers that the venue lists and could not be read, and the second in which each was missed first. A transfer's
+/// own time says nothing about that: after a downtime of ours all of them are old.
 #[derive(Debug, Default)]
 pub struct Missed(Mutex<BTreeMap<Digest, Miss>>);
 
@@ -160,9 +160,9 @@ pub(crate) enum Turn {
 }
 
 impl Missed {
-    /// Notes that a transfer could not be read. True once that has been so for too long to wait for it any more. It is read
-    /// again after half the time that it has been missed for: one that is about to be executed waits little, and one that is
-    /// never shown costs few calls.
+    /// Notes that a transfer could not be read. True once that has been so for too long to wait for it any more. It is
+    /// read again after half the time that it has been missed for: one that is about to be executed waits little, and
+    /// one that is never shown costs few calls.
     pub(crate) fn is_given_up(&self, hash: Digest, now_secs: u64) -> bool {
         let mut missed = lock(&self.0);
         if missed.len() >= MAX_MISSED && !missed.contains_key(&hash) {
@@ -191,8 +191,8 @@ impl Missed {
     }
 }
 
-/// Transfers that are listed and are no deposits, such as those that failed, and when each was read. Nothing in the database
-/// says that they were looked at, and anybody can make as many as they like.
+/// Transfers that are listed and are no deposits, such as those that failed, and when each was read. Nothing in the
+/// database says that they were looked at, and anybody can make as many as they like.
 #[derive(Debug, Default)]
 pub struct NoDeposits(Mutex<HashMap<Digest, Instant>>);
 

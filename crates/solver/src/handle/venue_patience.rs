@@ -1,5 +1,5 @@
-//! Calls of the venue by commands that a person waits for. They read more than a minute's quota has room for, so they wait
-//! where the service gives way.
+//! Calls of the venue by commands that a person waits for. They read more than a minute's quota has room for, so they
+//! wait where the service gives way.
 
 use std::future::Future;
 use std::time::Duration;

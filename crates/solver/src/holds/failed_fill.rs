@@ -1,8 +1,8 @@
 //! A fast fill that failed on the chain: its hold stays until the cause is known.
 //!
-//! If the recipient or the caller's own calls refused, the gas that was burnt is charged to the hold, in the commit that
-//! ends it. If the cause was ours, or nobody finds it, all of the hold is given back. A refund of the deposit, should it
-//! come later, never pays for the same gas: `payments::wasted` leaves it out.
+//! If the recipient or the caller's own calls refused, the gas that was burnt is charged to the hold, in the commit
+//! that ends it. If the cause was ours, or nobody finds it, all of the hold is given back. A refund of the deposit,
+//! should it come later, never pays for the same gas: `payments::wasted` leaves it out.
 
 use alloy::primitives::Address;
 use domain::hold::State as HoldState;

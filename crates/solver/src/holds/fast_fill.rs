@@ -6,8 +6,8 @@
 //! moments of the chain, whenever the service comes to post them. So nobody gains by choosing when to deposit, or
 //! whether to.
 //!
-//! A fast fill touches a request at seven moments, all of them in [`touch`]. The order's input is an empty slot from the
-//! fill on (`orders/losses.rs`).
+//! A fast fill touches a request at seven moments, all of them in [`touch`]. The order's input is an empty slot from
+//! the fill on (`orders/losses.rs`).
 
 use std::cmp::Ordering;
 
@@ -143,9 +143,8 @@ fn settle(tx: &mut Tx<'_>, fast: &FastFill, context: &PayContext) -> Result<(), 
 }
 
 /// Releases the hold for a deposit that came in time, and books the difference to the amount that was counted on in the
-/// same commit: a claim in between would find a free balance. False if the hold has to stay: the difference has no price,
-/// or the deposit is not
-/// final and brings more than was counted on, or the risk budget has no room for it.
+/// same commit: a claim in between would find a free balance. False if the hold has to stay: the difference has no
+/// price, or the deposit is not final and brings more than was counted on, or the risk budget has no room for it.
 fn release(
     tx: &mut Tx<'_>,
     fast: &FastFill,

@@ -122,8 +122,8 @@ pub struct FillCost {
     pub market: Option<Amount>,
     /// Gas, in the destination's native currency.
     pub gas: Amount,
-    /// Gas of the sweep or the relay that brings the deposit, in the origin's native currency: zero for a deposit of the user's own, and
-    /// none while the origin's fees are not known.
+    /// Gas of the sweep or the relay that brings the deposit, in the origin's native currency: zero for a deposit of
+    /// the user's own, and none while the origin's fees are not known.
     pub sweep: Option<Amount>,
 }
 
@@ -250,8 +250,8 @@ fn set_aside(
 }
 
 /// True if what a sponsor delivers beyond fees is covered by money that stands for nothing else. Fees stay with us, and
-/// may be paid out of what a fast fill counts on; a delivery leaves us, and would pay that dollar out twice. `own` is the
-/// order's reservation so far.
+/// may be paid out of what a fast fill counts on; a delivery leaves us, and would pay that dollar out twice. `own` is
+/// the order's reservation so far.
 fn covers_delivery(
     tx: &mut Tx<'_>,
     quote: &Quote,

@@ -1,7 +1,7 @@
 //! A deposit's worth on an app balance: as a credit, and as a charge, at this moment or at one that has passed.
 //!
-//! Both are exchanges at our own terms. At the bare price of a feed, whoever chooses the moment could buy or sell with us
-//! for nothing.
+//! Both are exchanges at our own terms. At the bare price of a feed, whoever chooses the moment could buy or sell with
+//! us for nothing.
 
 use alloy::primitives::Address;
 use domain::catalog::Currency;

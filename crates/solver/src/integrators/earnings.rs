@@ -2,8 +2,8 @@
 //! final, the apps are credited with the worth of the fees at that time. App fees of fills whose worth was not known
 //! when the fill was decided are credited here as well.
 //!
-//! A balance is money: it is credited when more than half of the nodes show the transaction, and not at a better rate than we
-//! exchange at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
+//! A balance is money: it is credited when more than half of the nodes show the transaction, and not at a better rate
+//! than we exchange at. Otherwise an app fee would be a way to exchange and to bridge for nothing.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Manual refunds: a person decides that a request which waits for its fill is refunded instead, or that the deposit of one
-//! that has failed goes to the recovery address it names. Person and reason are kept with the request.
+//! Manual refunds: a person decides that a request which waits for its fill is refunded instead, or that the deposit of
+//! one that has failed goes to the recovery address it names. Person and reason are kept with the request.
 
 use std::sync::Arc;
 

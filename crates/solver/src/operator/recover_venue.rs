@@ -105,8 +105,8 @@ fn paid(tx: &VenueTx) -> Option<(Address, Address, Amount)> {
     Some((currency, transfer.to.packed(), Amount::new(U256::from(transfer.amount.get()))))
 }
 
-/// The account's transfers, once they explain these nonces: a transfer that the venue holds and does not list would be paid
-/// again. Those that stay unexplained when none of them can be executed any more are for a person to judge.
+/// The account's transfers, once they explain these nonces: a transfer that the venue holds and does not list would be
+/// paid again. Those that stay unexplained when none of them can be executed any more are for a person to judge.
 async fn whole_history(
     solver: &Solver,
     venue: &VenueChain,

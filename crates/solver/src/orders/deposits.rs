@@ -205,10 +205,10 @@ pub fn confirm(
     advance(tx, request, event, &Figures::of(deposit), context)
 }
 
-/// True if the deposit came in a call of ours to the factory of deposit addresses, and is what that sweep was decided for. A
-/// stranger's calls run in fills of ours too, and may sweep or deposit whatever they like; and a reorg may put our sweep
-/// before the payment that it was for, so that it brings a stranger's dust. Neither is our word that nothing more is
-/// expected.
+/// True if the deposit came in a call of ours to the factory of deposit addresses, and is what that sweep was decided
+/// for. A stranger's calls run in fills of ours too, and may sweep or deposit whatever they like; and a reorg may put
+/// our sweep before the payment that it was for, so that it brings a stranger's dust. Neither is our word that nothing
+/// more is expected.
 fn is_our_sweep(
     tx: &mut Tx<'_>,
     request: &Request,
@@ -233,8 +233,8 @@ fn is_our_sweep(
     Ok(expected.is_some_and(|expected| deposit.amount >= expected))
 }
 
-/// True if a relayer of ours sent the deposit by this request's own relay. A stranger's calls run in relays too, and may
-/// deposit under any order: the transaction has to be the one that was signed for.
+/// True if a relayer of ours sent the deposit by this request's own relay. A stranger's calls run in relays too, and
+/// may deposit under any order: the transaction has to be the one that was signed for.
 fn is_relayed(
     tx: &mut Tx<'_>,
     request: &Request,

@@ -27,8 +27,8 @@ pub fn is_too_much(quote: &Quote, deposit: &Deposit, context: &PayContext) -> Re
     Ok(!amount.is_zero() && quote.deposit_worth(&handle.chain, deposit.currency, amount) > handle.settings.most_refund)
 }
 
-/// The excess of an order's deposit. One that was paid out for a deposit that a reorg took away grows no more, whatever is
-/// deposited in its place.
+/// The excess of an order's deposit. One that was paid out for a deposit that a reorg took away grows no more, whatever
+/// is deposited in its place.
 fn of(tx: &mut Tx<'_>, request: &Request, deposit: &Deposit) -> Result<Amount, SolverError> {
     let beyond = deposit::excess(&request.quote, deposit.amount)?;
     let Some(known) = losses::find(tx, request.order_id)? else { return Ok(beyond) };

@@ -1,7 +1,7 @@
 //! Orders that were paid out and whose deposit a reorg took away. The order's input is a slot: the deposit that lands
 //! again, or another that is large enough, takes it and is never refunded. If none has when the order has ended for
-//! good, the loss is booked, and no longer counts against the risk budget. A fast fill's hold waits for a deposit in the
-//! same slot, until the end of its window.
+//! good, the loss is booked, and no longer counts against the risk budget. A fast fill's hold waits for a deposit in
+//! the same slot, until the end of its window.
 
 use domain::ids::OrderId;
 use domain::loss::{self, Event, State};

@@ -1,8 +1,9 @@
-//! Payouts on their way through the solver: a lane sends what the allocator has signed, and a request that a payout ends is
-//! told once the allocator has seen it executed.
+//! Payouts on their way through the solver: a lane sends what the allocator has signed, and a request that a payout
+//! ends is told once the allocator has seen it executed.
 //!
-//! The allocator may run in another process. It writes rows and wakes the worker, and the worker looks every few blocks.
-//! A payout is a payment of a filler lane like every other, so nonces, bumps, reorgs and crashes are the lane's business.
+//! The allocator may run in another process. It writes rows and wakes the worker, and the worker looks every few
+//! blocks. A payout is a payment of a filler lane like every other, so nonces, bumps, reorgs and crashes are the lane's
+//! business.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -262,8 +263,8 @@ fn refunded(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<OrderId>, Solv
     Ok(settled.map(|(_, settlement)| settlement.order))
 }
 
-/// The request that a payout ends, held until the unit ends: that of the order it refunds, or the one that a deposit which
-/// paid for none has become.
+/// The request that a payout ends, held until the unit ends: that of the order it refunds, or the one that a deposit
+/// which paid for none has become.
 fn concerned(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<Request>, SolverError> {
     if stored.payout.kind != Kind::Refund {
         return Ok(None);

@@ -10,9 +10,9 @@ use store::{Tx, arrivals, deposit_addresses};
 use crate::context::PayContext;
 use crate::error::SolverError;
 
-/// Who gets the deposit of an order back. None if nobody is named, and if the deposit names the address it was paid at: a
-/// deposit address would only be swept again. A recovery address gets one by hand alone, and only where the deposit names
-/// it: then the order does too, and the depository repays it.
+/// Who gets the deposit of an order back. None if nobody is named, and if the deposit names the address it was paid at:
+/// a deposit address would only be swept again. A recovery address gets one by hand alone, and only where the deposit
+/// names it: then the order does too, and the depository repays it.
 pub fn refund_recipient(
     tx: &mut Tx<'_>,
     quote: &Quote,

@@ -102,9 +102,9 @@ pub fn return_to_depositor(
     }
 }
 
-/// True if a deposit came through an address for an order that was paid out, and that misses at least a part of what it was
-/// paid out for: a reorg took its deposit away, and the sweep was mined again before some of the transfers that it was for.
-/// The recipient has been paid for this money, so it stays in the depository, whoever swept it.
+/// True if a deposit came through an address for an order that was paid out, and that misses at least a part of what it
+/// was paid out for: a reorg took its deposit away, and the sweep was mined again before some of the transfers that it
+/// was for. The recipient has been paid for this money, so it stays in the depository, whoever swept it.
 fn owed(tx: &mut Tx<'_>, stored: &DepositRow) -> Result<bool, SolverError> {
     let deposit = &stored.deposit;
     let Some(order) = deposit.order_id else { return Ok(false) };

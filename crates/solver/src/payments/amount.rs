@@ -93,7 +93,8 @@ fn within_own_funds(due: &Due, worth: Option<UsdMicros>, chain: &PayingChain<'_>
     Ok(())
 }
 
-/// The amount due, less the gas of sending it, of the sweep or relay that brought it, and of the order's fills that failed.
+/// The amount due, less the gas of sending it, of the sweep or relay that brought it, and of the order's fills that
+/// failed.
 fn less_gas(
     tx: &mut Tx<'_>,
     due: &Due,
@@ -127,9 +128,9 @@ fn less_gas(
     Ok(amount.saturating_sub(wasted))
 }
 
-/// The gas of the sweep or the relay of ours that brought a deposit which goes back, in its currency: we have paid it, and
-/// no fill pays for it. The excess of an order that was filled is not asked: the quote had it in its gas. None when prices
-/// are not known.
+/// The gas of the sweep or the relay of ours that brought a deposit which goes back, in its currency: we have paid it,
+/// and no fill pays for it. The excess of an order that was filled is not asked: the quote had it in its gas. None when
+/// prices are not known.
 fn bringing_cost(
     tx: &mut Tx<'_>,
     due: &Due,
@@ -223,8 +224,8 @@ fn decimals_of(handle: &ChainHandle, currency: Address) -> Option<u8> {
     })
 }
 
-/// Gas of an order's fills that were refused, which comes off its refund, in the refunded currency. None when prices are
-/// not known.
+/// Gas of an order's fills that were refused, which comes off its refund, in the refunded currency. None when prices
+/// are not known.
 fn wasted(
     tx: &mut Tx<'_>,
     order: OrderId,
@@ -241,8 +242,8 @@ fn wasted(
     Ok(wasted_gas(&fees, quote, (handle, snapshot), currency, on)?)
 }
 
-/// The same, from the fees of the failed fills by chain, within the bound of the quoted gas. `native` gives the price and
-/// the decimals of a chain's native currency.
+/// The same, from the fees of the failed fills by chain, within the bound of the quoted gas. `native` gives the price
+/// and the decimals of a chain's native currency.
 pub fn wasted_gas(
     fees: &[(ChainId, Amount)],
     quote: &Quote,

@@ -129,8 +129,8 @@ fn guard(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext
     Ok(repeats)
 }
 
-/// True for a fill ahead of its deposit that had to wait until the deposit's window ended: the hold behind it is worth what
-/// the deposit was worth then.
+/// True for a fill ahead of its deposit that had to wait until the deposit's window ended: the hold behind it is worth
+/// what the deposit was worth then.
 fn is_past_window(tx: &mut Tx<'_>, due: &Due, context: &PayContext) -> Result<bool, StoreError> {
     let fast = fast_fills::of_order(tx, due.order())?;
     let past = fast.is_some_and(|fast| context.now > fast.window_ends);
@@ -170,8 +170,8 @@ impl<'a> PayingChain<'a> {
     }
 }
 
-/// True if the recipient is a contract. The database is asked where native currency is paid, if the recipient was quoted
-/// by another process or before a restart.
+/// True if the recipient is a contract. The database is asked where native currency is paid, if the recipient was
+/// quoted by another process or before a restart.
 fn is_to_contract(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &PayContext) -> Result<bool, StoreError> {
     let fill = quote.filter(|_| due.purpose() == Purpose::Fill);
     let recipient = fill.and_then(|quote| quote.ask.recipient.packed()).unwrap_or(due.recipient);

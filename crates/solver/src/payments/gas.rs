@@ -63,8 +63,8 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The gas of a payment of this shape. An estimate is the word of one node: it counts from `least` where it is made, and the
-/// call that is sent from `least` of its own bytes.
+/// The gas of a payment of this shape. An estimate is the word of one node: it counts from `least` where it is made,
+/// and the call that is sent from `least` of its own bytes.
 pub fn of(gas: FillGas, shape: Shape<'_>) -> Gas {
     let (estimate, bytes) = match shape {
         Shape::NativeToWallet => (gas.native_typical, 0),
@@ -93,8 +93,8 @@ pub fn sweep_cost(snapshot: &Snapshot, native: bool) -> Amount {
     snapshot.cost_with_data(sweep(native), SWEEP_BYTES)
 }
 
-/// The cost of bringing a deposit into the depository where that is ours to do: by a sweep, or by a relayer. None where the
-/// user does it. `trades` says whether the currency is exchanged before it is deposited.
+/// The cost of bringing a deposit into the depository where that is ours to do: by a sweep, or by a relayer. None where
+/// the user does it. `trades` says whether the currency is exchanged before it is deposited.
 pub fn origin_cost(options: &QuoteOptions, snapshot: &Snapshot, native: bool, trades: bool) -> Option<Amount> {
     if options.deposit_address.is_some() {
         return Some(sweep_cost(snapshot, native));
@@ -123,9 +123,9 @@ const fn relay(trades: bool) -> u64 {
     if trades { 360_000 } else { 175_000 }
 }
 
-/// The gas limit of such a deposit, a quarter above the estimate: storage may change until it is mined. The estimate is the
-/// word of one node, and counts from what was measured, and charged for: a low one would have the relay fail at our cost.
-/// `most` is the gas that it was estimated within.
+/// The gas limit of such a deposit, a quarter above the estimate: storage may change until it is mined. The estimate is
+/// the word of one node, and counts from what was measured, and charged for: a low one would have the relay fail at our
+/// cost. `most` is the gas that it was estimated within.
 pub fn relay_within(estimate: u64, trades: bool, most: u64) -> u64 {
     estimate.saturating_add(estimate / 4).max(relay(trades)).min(most)
 }

@@ -47,8 +47,8 @@ pub(super) struct Refused {
     pub now: Timestamp,
 }
 
-/// True if a refused relay is given up, and notes that it was. Others wait behind it: only one that a reorg took back, and
-/// whose deposit may be paid out already, is tried for as long as any payment.
+/// True if a refused relay is given up, and notes that it was. Others wait behind it: only one that a reorg took back,
+/// and whose deposit may be paid out already, is tried for as long as any payment.
 pub(super) fn give_up_refused(tx: &mut Tx<'_>, stored: &PaymentRow, refused: Refused) -> Result<bool, StoreError> {
     let Subject::Relay(id) = stored.payment.subject else { return Ok(false) };
     let Some(request) = requests::lock(tx, id)? else { return Ok(false) };

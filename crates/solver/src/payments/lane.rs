@@ -129,8 +129,8 @@ pub(crate) fn assign(
     Ok(row)
 }
 
-/// Returns, claims, refills, payouts and sweeps leave half of every lane to fills and refunds, which were promised. Relays
-/// have lanes of their own, in which raw calls leave as much to permits.
+/// Returns, claims, refills, payouts and sweeps leave half of every lane to fills and refunds, which were promised.
+/// Relays have lanes of their own, in which raw calls leave as much to permits.
 fn room(payment: &Unassigned, handle: &ChainHandle) -> u64 {
     let (window, call) = (handle.settings.window, &payment.call);
     let shares = |relayer: Address| handle.is_raw_call(call.target) && handle.lanes.is_shared(relayer);
@@ -157,8 +157,9 @@ const fn reserve(purpose: Purpose, handle: &ChainHandle) -> u64 {
     }
 }
 
-/// The fees of a first attempt, or the reason why no payment begins: the chain is paused, the snapshot is too old, or gas
-/// costs more than the configured cap. Every payment passes here, so that none is made on a chain that stands still.
+/// The fees of a first attempt, or the reason why no payment begins: the chain is paused, the snapshot is too old, or
+/// gas costs more than the configured cap. Every payment passes here, so that none is made on a chain that stands
+/// still.
 pub(crate) fn first_offer(handle: &ChainHandle, snapshot: &Snapshot) -> Result<Fees, Reason> {
     if let Some(why) = handle.health.paused() {
         return Err(Reason::Paused(why.to_string()));

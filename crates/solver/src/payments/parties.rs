@@ -29,8 +29,8 @@ pub fn is_blocked(tx: &mut Tx<'_>, due: &Due, quote: Option<&Quote>, context: &P
         Subject::Claim(id) => (None, claims::find(tx, id)?.map(|stored| stored.claim.wallet)),
         // Those whom the quote names, below.
         Subject::Relay(_) => (None, None),
-        // Our own wallets; the allocator screens its payouts when it decides and when it signs them. Senders to a deposit
-        // address are screened before it is swept, and again behind the deposit.
+        // Our own wallets; the allocator screens its payouts when it decides and when it signs them. Senders to a
+        // deposit address are screened before it is swept, and again behind the deposit.
         Subject::Refill(_) | Subject::Payout { .. } | Subject::Sweep(_) => return Ok(false),
     };
     let others = of_deposit(tx, stored)?.into_iter().chain(claimant);
@@ -56,8 +56,8 @@ fn behind(tx: &mut Tx<'_>, deposit: &Deposit) -> Result<Option<Behind>, StoreErr
     arrivals::behind(tx, &BehindDeposit { chain, order, currency, amount, block })
 }
 
-/// True while transfers that a deposit may have come from are still being searched for. Without a list nobody asks who sent
-/// them.
+/// True while transfers that a deposit may have come from are still being searched for. Without a list nobody asks who
+/// sent them.
 pub fn are_sought(tx: &mut Tx<'_>, deposit: &Deposit, context: &PayContext) -> Result<bool, StoreError> {
     if context.screening.blocked.is_empty() || behind(tx, deposit)?.is_none_or(|behind| behind.is_explained) {
         return Ok(false);

@@ -141,8 +141,8 @@ pub(crate) fn at_market(
     Ok(Some(exchanged.mul_floor(rate)?))
 }
 
-/// The gas of bringing the deposit in where that is ours to do, in the origin's native currency: zero where the user does
-/// it, and none while the origin's fees are not known.
+/// The gas of bringing the deposit in where that is ours to do, in the origin's native currency: zero where the user
+/// does it, and none while the origin's fees are not known.
 pub(crate) fn origin_cost(quote: &Quote, context: &PayContext) -> Option<Amount> {
     let options = &quote.ask.options;
     if options.deposit_address.is_none() && options.permit.is_none() && options.relayed_gas.is_none() {
@@ -180,7 +180,8 @@ fn affordable(
     let native = there.price(Address::ZERO).unwrap_or(figures.prices.destination_native);
     let rate = Price::exchange((native, handle.chain.native.decimals), (figures.prices.deposit, deposit.decimals))?;
     let gas = gas::of(handle.chain.fill_gas, Shape::of(quote, swap, to_contract));
-    // The quoted gas of an address has its sweep in it, that of a permit its relay, and what it takes now has to be the same sum.
+    // The quoted gas of an address has its sweep in it, that of a permit its relay, and what it takes now has to be the
+    // same sum.
     let sweep = origin_cost(quote, context).unwrap_or(Amount::ZERO);
     let swept = sweep_rate(quote, deposit, context)?.map_or(Ok(Amount::ZERO), |rate| sweep.mul_floor(rate))?;
     let now = gas.cost(there).mul_floor(rate)?.checked_add(swept)?;

@@ -293,8 +293,8 @@ async fn send_again(
         .await
 }
 
-/// Gives up the fills of a lane whose orders are about to end, and relays whose signatures are, wherever they stand in it:
-/// one behind others may not have its turn in time.
+/// Gives up the fills of a lane whose orders are about to end, and relays whose signatures are, wherever they stand in
+/// it: one behind others may not have its turn in time.
 pub(crate) async fn give_up_ending(
     solver: &Arc<Solver>,
     handle: &Arc<ChainHandle>,

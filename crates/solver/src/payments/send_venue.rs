@@ -1,8 +1,8 @@
 //! The lane task of the venue's account: it sends committed transfers in the order of their nonces.
 //!
-//! The venue takes nonces in turn and each once, so the account's next nonce says what became of everything before it. A
-//! pass looks it up first and sends only a transfer whose nonce is the next: one that was perhaps taken is never sent on a
-//! guess. The walk reads what became of the others.
+//! The venue takes nonces in turn and each once, so the account's next nonce says what became of everything before it.
+//! A pass looks it up first and sends only a transfer whose nonce is the next: one that was perhaps taken is never sent
+//! on a guess. The walk reads what became of the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,8 +68,8 @@ async fn pass(solver: &Arc<Solver>, handle: &ChainHandle, venue: &VenueChain) ->
     if queue.is_empty() {
         return Ok(());
     }
-    // A payment that is out waits for the walk to find it; only one that is still to be sent may use what is left of the
-    // quota to payments.
+    // A payment that is out waits for the walk to find it; only one that is still to be sent may use what is left of
+    // the quota to payments.
     let to_send = queue.iter().any(|stored| stored.state == State::Decided);
     let next = match to_send {
         true => venue.client.next_nonce_to_send(venue.account, venue.key_index).await?,

@@ -15,8 +15,8 @@ pub const fn max_voids(purpose: Purpose) -> u64 {
     }
 }
 
-/// The same for money that goes back on the venue: a rejection costs no gas there, and there is no depository out of which
-/// an allocator could pay instead.
+/// The same for money that goes back on the venue: a rejection costs no gas there, and there is no depository out of
+/// which an allocator could pay instead.
 const MAX_VOIDS_ON_VENUE: u64 = 10;
 /// The pause before a second try on the venue; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_secs(2);

@@ -20,7 +20,8 @@ use crate::handle::entry;
 use crate::payments::call::trade;
 use crate::quoting::steps::same_chain_calls;
 
-/// The moment from which the signature is of no use: the caller's, and no later than the last at which the order is filled.
+/// The moment from which the signature is of no use: the caller's, and no later than the last at which the order is
+/// filled.
 pub fn deadline(quote: &Quote, ask: PermitAsk) -> Timestamp {
     let after = |secs: u32| quote.created_at.plus(Duration::from_secs(secs.into()));
     let ends = [quote.ask.ttl_secs.map(after), quote.terms.as_ref().map(deposit::last_fill)];

@@ -1,7 +1,7 @@
 //! Gas of the user's own transactions, by their form: measured, and within a tenth of what they use.
 //!
-//! Half of a small transaction's gas depends on what was in storage before it. That is read in the background, as users'
-//! balances are; until then the usual case is assumed.
+//! Half of a small transaction's gas depends on what was in storage before it. That is read in the background, as
+//! users' balances are; until then the usual case is assumed.
 
 /// A transaction of the user's, as far as its gas is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Fills that are tried on a node before they are promised: with calls of the caller's own, and with native currency to a
-//! contract. It is the one time a quote waits for a node.
+//! Fills that are tried on a node before they are promised: with calls of the caller's own, and with native currency to
+//! a contract. It is the one time a quote waits for a node.
 
 use std::time::Duration;
 

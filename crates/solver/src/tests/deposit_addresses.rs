@@ -229,8 +229,8 @@ async fn a_refund_to_the_sender_goes_to_nobody_who_sent_only_a_part() {
     assert!(world.live(Subject::Refund(given.order)).await.is_none());
 }
 
-/// A stranger sweeps what is partly paid, by themselves or by calls in a fill of ours: that is a request of its own, and
-/// the order can still be paid.
+/// A stranger sweeps what is partly paid, by themselves or by calls in a fill of ours: that is a request of its own,
+/// and the order can still be paid.
 #[tokio::test]
 async fn a_stranger_cannot_end_an_order_by_sweeping_its_address() {
     for (sender, to) in [(STRANGER, 0xd7), (FILLER, 0xd5)] {

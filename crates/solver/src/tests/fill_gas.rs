@@ -8,8 +8,8 @@ use super::world::*;
 use crate::payments::call::PaymentCall;
 use crate::payments::gas;
 
-/// A node may say anything about the gas of a fill to a contract, or of one with calls. With less than its bytes take, no
-/// node would have it, and its lane would be blocked.
+/// A node may say anything about the gas of a fill to a contract, or of one with calls. With less than its bytes take,
+/// no node would have it, and its lane would be blocked.
 #[tokio::test]
 async fn no_fill_is_sent_with_less_gas_than_its_bytes_take() {
     let world = World::new().await;

@@ -60,8 +60,8 @@ async fn money_at_a_forgotten_address_is_swept_by_the_key_that_was_kept() {
     assert_eq!((paid.payment.chain, call.depositor), (DESTINATION, REFUND_TO));
 }
 
-/// Somebody pays at a strict address that was forgotten, and sweeps it in the same block: its request is there again, and
-/// the sender is a party of the refund like the deposit's own.
+/// Somebody pays at a strict address that was forgotten, and sweeps it in the same block: its request is there again,
+/// and the sender is a party of the refund like the deposit's own.
 #[tokio::test]
 async fn a_blocked_sender_is_found_behind_the_sweep_of_a_forgotten_address() {
     const BLOCKED: Address = Address::repeat_byte(0xb1);
@@ -95,8 +95,8 @@ async fn a_blocked_sender_is_found_behind_the_sweep_of_a_forgotten_address() {
     }
 }
 
-/// Somebody pays at a strict address that was forgotten, and sweeps it two blocks later, when the block of the payment has
-/// been searched: the payment was kept then, and its sender is a party of the refund.
+/// Somebody pays at a strict address that was forgotten, and sweeps it two blocks later, when the block of the payment
+/// has been searched: the payment was kept then, and its sender is a party of the refund.
 #[tokio::test]
 async fn a_payment_at_a_forgotten_address_is_found_in_its_block() {
     const BLOCKED: Address = Address::repeat_byte(0xb1);

@@ -113,7 +113,8 @@ async fn a_foreign_transaction_under_our_nonce_quarantines_the_lane() {
     assert!(lanes.iter().any(|lane| lane.wallet == FILLER && lane.quarantined.is_some()), "{lanes:?}");
 }
 
-/// A reorg took the deposit of a filled order away, and another takes its place: the order was paid out, and grows no more.
+/// A reorg took the deposit of a filled order away, and another takes its place: the order was paid out, and grows no
+/// more.
 #[tokio::test]
 async fn the_part_beyond_a_missing_deposit_goes_back() {
     let tenth = ONE_ETHER / 10;

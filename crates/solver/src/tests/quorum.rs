@@ -65,8 +65,8 @@ async fn the_rescan_believes_the_block_that_most_nodes_have() {
     assert!(matches!(alone, Err(SolverError::NoQuorum(_))), "{alone:?}");
 }
 
-/// A process that begins knows of no dispute that stopped the last one. It sees that nodes show another block than the last
-/// one walked, and pays nothing before a block that most of them have.
+/// A process that begins knows of no dispute that stopped the last one. It sees that nodes show another block than the
+/// last one walked, and pays nothing before a block that most of them have.
 #[tokio::test]
 async fn after_a_restart_nothing_is_paid_while_the_nodes_disagree_about_the_last_block() {
     let (ours, other) = (Some(SHOWN), Some(CANONICAL));
@@ -226,8 +226,8 @@ async fn a_dispute_on_a_chain_that_makes_no_block_ends_when_the_nodes_agree() {
     walk.await.unwrap();
 }
 
-/// The head moves on while blocks are read. A nonce that was used behind the last of them is not accounted for: with it,
-/// the payment that used it would be made again.
+/// The head moves on while blocks are read. A nonce that was used behind the last of them is not accounted for: with
+/// it, the payment that used it would be made again.
 #[tokio::test]
 async fn recovery_raises_nonces_to_those_of_the_last_block_it_read() {
     const READ: u64 = 100;

@@ -1,4 +1,5 @@
-//! The recovery address of a deposit address without `refundTo`: nothing goes there by itself, and what a person sends does.
+//! The recovery address of a deposit address without `refundTo`: nothing goes there by itself, and what a person sends
+//! does.
 
 use alloy::primitives::Address;
 use domain::deposit_address::{AddressAsk, Kind};

@@ -338,8 +338,8 @@ async fn twenty_permits_that_failed_stop_those_of_the_chain_and_raise_an_alarm()
     assert!(matches!(alarms().as_slice(), [(Alarm::RelaysStopped, text)] if text.contains("permits")));
 }
 
-/// Two posts of one signature race, or one races the user's own deposit: both find the request taken, and only the first
-/// has done what it was posted for.
+/// Two posts of one signature race, or one races the user's own deposit: both find the request taken, and only the
+/// first has done what it was posted for.
 #[tokio::test]
 async fn a_permit_is_in_flight_by_its_twin_or_by_a_deposit_of_the_users_own() {
     for (relayed, answer) in [(true, None), (false, Some("this request is already being processed"))] {

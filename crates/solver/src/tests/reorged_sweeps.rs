@@ -32,11 +32,12 @@ async fn is_mined(world: &World, sweep: &PaymentRow, block: u64) {
     world.unit(move |tx, context| mined(tx, &handle, head(block), &done, context)).await.unwrap();
 }
 
-/// A stranger's dust is all that is there when the sweep is mined: it goes back as a request of its own, whenever it has its
-/// confirmations, and the payment behind it is swept and filled once.
+/// A stranger's dust is all that is there when the sweep is mined: it goes back as a request of its own, whenever it
+/// has its confirmations, and the payment behind it is swept and filled once.
 #[tokio::test]
 async fn dust_that_a_reorg_gave_to_our_sweep_does_not_take_the_place_of_the_payment() {
-    // The payment is found behind the sweep before the dust counts, or after that; in the block of the sweep or a later one.
+    // The payment is found behind the sweep before the dust counts, or after that; in the block of the sweep or a later
+    // one.
     for (found_first, block) in [(false, BLOCK + 1), (true, BLOCK + 1), (false, BLOCK)] {
         let world = World::new().await;
         let (quote, given) = given(&world, Kind::Strict, Some(REFUND_TO)).await;
@@ -102,7 +103,8 @@ async fn a_sweep_that_is_found_late_and_brought_dust_leaves_the_payment_to_the_n
     assert_eq!(waiting(&world, &given).await, 0, "nothing is left to sweep");
 }
 
-/// A reorg may put the sweep of a strict address before the transfer that it was to take: it succeeds, and the money is still there.
+/// A reorg may put the sweep of a strict address before the transfer that it was to take: it succeeds, and the money is
+/// still there.
 #[tokio::test]
 async fn a_sweep_that_brought_nothing_leaves_the_money_to_the_next() {
     for brings in [false, true] {
@@ -122,8 +124,8 @@ async fn a_sweep_that_brought_nothing_leaves_the_money_to_the_next() {
     }
 }
 
-/// An order that was priced anew and paid out, and whose deposit a reorg took away, is the one that the same money pays for
-/// when it is swept again.
+/// An order that was priced anew and paid out, and whose deposit a reorg took away, is the one that the same money pays
+/// for when it is swept again.
 #[tokio::test]
 async fn an_order_whose_deposit_is_missing_is_swept_for_again() {
     let world = World::new().await;
@@ -195,7 +197,8 @@ async fn missing(world: &World, given: &DepositAddress) -> Vec<Missing> {
     world.store.read(move |tx| sweeps::missing(tx, ORIGIN, at.address, at.currency)).await.unwrap()
 }
 
-/// Anybody may sweep a strict address, in parts too: parts stay until the order has what it was paid out for, and no longer.
+/// Anybody may sweep a strict address, in parts too: parts stay until the order has what it was paid out for, and no
+/// longer.
 #[tokio::test]
 async fn parts_of_a_lost_deposit_stay_whoever_swept_them() {
     let world = World::new().await;
@@ -229,7 +232,8 @@ async fn parts_of_a_lost_deposit_stay_whoever_swept_them() {
     assert!(back(&world, stranger).await.is_some());
 }
 
-/// Native currency does not tell out of which address it came: whatever comes under the order of a strict one is its own.
+/// Native currency does not tell out of which address it came: whatever comes under the order of a strict one is its
+/// own.
 #[tokio::test]
 async fn parts_of_lost_native_currency_stay_as_well() {
     for lost in [false, true] {
@@ -252,8 +256,8 @@ async fn parts_of_lost_native_currency_stay_as_well() {
     }
 }
 
-/// A deposit of nine tenths takes the place of a lost one. The last tenth was paid out as well, and is neither priced anew
-/// nor sent back.
+/// A deposit of nine tenths takes the place of a lost one. The last tenth was paid out as well, and is neither priced
+/// anew nor sent back.
 #[tokio::test]
 async fn an_order_that_got_nine_tenths_back_still_misses_the_last() {
     for (units, short) in [(QUOTED * 9 / 10, QUOTED / 10), (QUOTED * 99 / 100, 0), (QUOTED, 0)] {

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// The answer to a method and its parameters. None is an error of the node; one in its own words has the member `error`.
+/// The answer to a method and its parameters. None is an error of the node; one in its own words has the member
+/// `error`.
 type Script = dyn Fn(&str, &Value) -> Option<Value> + Send + Sync;
 
 pub(crate) async fn start(script: impl Fn(&str, &Value) -> Option<Value> + Send + Sync + 'static) -> Endpoint {

@@ -1,8 +1,9 @@
 //! App fees that a sponsor pays while its balance stands for fast fills.
 //!
-//! Sponsorship ignores holds, so the dollar that an app is credited may be the one that a fast fill counts on. The credit
-//! is booked at once and held: until every fast fill that was open on the sponsor has ended, and the sponsor owes nothing.
-//! Otherwise an integrator would pay its balance to itself as a fee, claim it, and leave the fast fill unpaid.
+//! Sponsorship ignores holds, so the dollar that an app is credited may be the one that a fast fill counts on. The
+//! credit is booked at once and held: until every fast fill that was open on the sponsor has ended, and the sponsor
+//! owes nothing. Otherwise an integrator would pay its balance to itself as a fee, claim it, and leave the fast fill
+//! unpaid.
 
 use alloy_primitives::Address;
 use domain::ledger::{Hold, UsdcMicros};
@@ -11,8 +12,8 @@ use domain::time::Timestamp;
 use super::{account, holds, impose_hold, lock, void_hold};
 use crate::{StoreError, Tx, Value};
 
-/// Holds an app fee that was credited in this unit, if its sponsor's balance stands for fast fills or is below zero. The
-/// sponsor has been charged by now. `false` means that the fee is free.
+/// Holds an app fee that was credited in this unit, if its sponsor's balance stands for fast fills or is below zero.
+/// The sponsor has been charged by now. `false` means that the fee is free.
 pub fn hold_app_fee(tx: &mut Tx<'_>, fee: &Hold, sponsor: Address, now: Timestamp) -> Result<bool, StoreError> {
     if fee.wallet == sponsor {
         return Ok(false);
@@ -45,8 +46,8 @@ pub fn hold_app_fee(tx: &mut Tx<'_>, fee: &Hold, sponsor: Address, now: Timestam
 /// Wallets whose fees are freed in one unit: each fee that is freed may pay the debt of another sponsor.
 const MAX_FREED_SPONSORS: usize = 64;
 
-/// Frees the app fees of a sponsor that wait for nothing any more, and of those whose debts are paid by them. There are as
-/// many as were booked within one window of its fast fills.
+/// Frees the app fees of a sponsor that wait for nothing any more, and of those whose debts are paid by them. There are
+/// as many as were booked within one window of its fast fills.
 pub fn free(tx: &mut Tx<'_>, sponsor: Address, now: Timestamp) -> Result<(), StoreError> {
     let mut sponsors = vec![sponsor];
     let mut seen = 0;

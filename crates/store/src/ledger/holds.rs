@@ -226,8 +226,8 @@ fn line(hold: &Hold, what: &str, context: Context, change: UsdcMicros) -> Writte
     }
 }
 
-/// Takes from the limit of a use, which is `domain::ledger::Account::available`. A wallet that owes too much gets no new
-/// hold, even one of zero.
+/// Takes from the limit of a use, which is `domain::ledger::Account::available`. A wallet that owes too much gets no
+/// new hold, even one of zero.
 fn take(tx: &mut Tx<'_>, kind: HoldKind, wallet: Address, amount: UsdcMicros) -> Result<bool, StoreError> {
     let sql = match kind {
         HoldKind::FastFill => {

@@ -63,8 +63,8 @@ pub struct Mismatch {
 
 /// Accounts that do not add up. There should be none.
 pub fn mismatches(tx: &mut Tx<'_>, most: u16) -> Result<Vec<Mismatch>, StoreError> {
-    // An account is named by its address, which is longer than any name of the house. An entry whose wallet has no account
-    // would not be seen from the accounts alone.
+    // An account is named by its address, which is longer than any name of the house. An entry whose wallet has no
+    // account would not be seen from the accounts alone.
     let rows = tx.rows(
         "with entry_sum as (
              select wallet,

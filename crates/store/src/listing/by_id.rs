@@ -1,5 +1,5 @@
-//! Requests that only somebody who knows their id finds: quotes that nobody has acted on, which are no requests yet, and
-//! requests of a moment ago, whose facts are not written yet.
+//! Requests that only somebody who knows their id finds: quotes that nobody has acted on, which are no requests yet,
+//! and requests of a moment ago, whose facts are not written yet.
 
 use alloy_primitives::B256;
 use domain::catalog::Catalog;

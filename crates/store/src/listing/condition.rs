@@ -285,8 +285,8 @@ fn with_tx(role: TxRole, hash: &str) -> String {
     }
 }
 
-/// The requests that a transfer to a deposit address paid for: by its sweep, by the transaction that brought the sweep's
-/// deposit, or, while it was not swept, the one that the address was given out for.
+/// The requests that a transfer to a deposit address paid for: by its sweep, by the transaction that brought the
+/// sweep's deposit, or, while it was not swept, the one that the address was given out for.
 fn to_address(hash: &str) -> String {
     format!(
         "select s.request_id from deposit_arrival a join deposit_sweep s on s.sweep_id = a.sweep_id \

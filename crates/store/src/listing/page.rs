@@ -36,8 +36,8 @@ pub struct Listing {
 
 /// The requests of one page, in order.
 ///
-/// No index serves two columns that may each match. Such alternatives are asked one by one, each by an index of its own:
-/// the first of all are among the first of each.
+/// No index serves two columns that may each match. Such alternatives are asked one by one, each by an index of its
+/// own: the first of all are among the first of each.
 pub fn page(tx: &mut Tx<'_>, listing: &Listing) -> Result<Vec<Position>, StoreError> {
     let mut all = Vec::new();
     for condition in plan::alternatives(&listing.condition, listing.sort.by) {

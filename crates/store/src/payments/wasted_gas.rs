@@ -9,8 +9,8 @@ use domain::money::Amount;
 use super::{PaymentId, Subject, by};
 use crate::{Row, StoreError, Tx};
 
-/// Void payments whose gas the recipient, or a call of the caller's own, made us burn. A plain payment of native currency
-/// can fail for no other reason. Payments we cancelled ourselves do not count.
+/// Void payments whose gas the recipient, or a call of the caller's own, made us burn. A plain payment of native
+/// currency can fail for no other reason. Payments we cancelled ourselves do not count.
 macro_rules! wasted {
     () => {
         "select p.chain_id, p.fee from payment p where p.state = 'void' and p.fee is not null

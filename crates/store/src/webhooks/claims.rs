@@ -249,8 +249,8 @@ fn is_changed(tx: &mut Tx<'_>, endpoint: EndpointId, seen: &[u8]) -> Result<bool
 }
 
 /// Completes an attempt and moves its delivery, unless another process has claimed it meanwhile. Recording it again
-/// changes nothing. Where the endpoint was to be switched off and its owner has changed it meanwhile, it stays on and the
-/// delivery goes to its new target.
+/// changes nothing. Where the endpoint was to be switched off and its owner has changed it meanwhile, it stays on and
+/// the delivery goes to its new target.
 pub fn record(tx: &mut Tx<'_>, done: &Done, now: Timestamp) -> Result<(), StoreError> {
     let duration = i64::try_from(done.duration.as_millis()).unwrap_or(i64::MAX);
     tx.execute(

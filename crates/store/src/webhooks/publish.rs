@@ -30,7 +30,8 @@ pub fn publish(
         return events::append(tx, request.id, request.state, rule, figures, now);
     }
     // The number comes from the request's own row, which this unit holds: counting event rows would make units of
-    // neighbouring requests conflict on Postgres. The details too: the unit may have set them since it read the request.
+    // neighbouring requests conflict on Postgres. The details too: the unit may have set them since it read the
+    // request.
     let row = tx.row(
         "update request set posted_events = posted_events + 1 where request_id = $1 returning posted_events, details",
         &[request.id.into()],

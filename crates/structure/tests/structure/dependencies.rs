@@ -1,6 +1,6 @@
-//! Crates of others, held to `deny.toml`: their licences, where they come from, which are refused, and how many are there
-//! in two versions. `cargo deny` reads the same file and also knows advisories; building it takes longer than this
-//! whole suite, so that these rules are checked here, from `Cargo.lock` and `cargo tree`.
+//! Crates of others, held to `deny.toml`: their licences, where they come from, which are refused, and how many are
+//! there in two versions. `cargo deny` reads the same file and also knows advisories; building it takes longer than
+//! this whole suite, so that these rules are checked here, from `Cargo.lock` and `cargo tree`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -40,8 +40,8 @@ impl Rules {
         }
     }
 
-    /// Crates that may not be here: refused by name, or from anywhere but the public registry. With the number of crates
-    /// that are there in more than one version.
+    /// Crates that may not be here: refused by name, or from anywhere but the public registry. With the number of
+    /// crates that are there in more than one version.
     pub(crate) fn locked(&self, lock: &str) -> (Vec<String>, usize) {
         let lock: Table = lock.parse().expect("Cargo.lock is TOML");
         let (mut problems, mut versions) = (Vec::new(), BTreeMap::<&str, usize>::new());

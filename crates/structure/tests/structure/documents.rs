@@ -16,8 +16,8 @@ pub(crate) struct Named {
     pub places: Vec<String>,
 }
 
-/// The paths of a document: its words in backticks that look like one, outside of code blocks. A path may also start from
-/// a folder of the one named before it in the same paragraph or row.
+/// The paths of a document: its words in backticks that look like one, outside of code blocks. A path may also start
+/// from a folder of the one named before it in the same paragraph or row.
 pub(crate) fn named(text: &str) -> Vec<Named> {
     let (mut found, mut before, mut fenced) = (Vec::new(), None::<String>, false);
     for (line, content) in text.lines().enumerate() {

@@ -1,5 +1,5 @@
-//! Rust text as tokens, each with its line. Comments and the contents of literals are left out, so that no rule stumbles
-//! over a brace in a string.
+//! Rust text as tokens, each with its line. Comments and the contents of literals are left out, so that no rule
+//! stumbles over a brace in a string.
 
 /// A token: an identifier or keyword, or one character of punctuation.
 #[derive(Clone, Debug, PartialEq, Eq)]

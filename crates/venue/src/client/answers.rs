@@ -28,7 +28,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// The end of a transaction's life on the venue's clock. The venue's own signer gives a second less than ten minutes.
+    /// The end of a transaction's life on the venue's clock. The venue's own signer gives a second less than ten
+    /// minutes.
     pub fn expiry(&self, lifetime_millis: u64) -> Expiry {
         Expiry::after(self.time_millis, lifetime_millis)
     }
@@ -225,8 +226,8 @@ impl TxAnswer {
     }
 }
 
-/// A time of the venue in milliseconds. It writes seconds, milliseconds or microseconds, by member; today's values of the
-/// three are far apart.
+/// A time of the venue in milliseconds. It writes seconds, milliseconds or microseconds, by member; today's values of
+/// the three are far apart.
 pub(super) fn millis(time: u64) -> Option<u64> {
     const SECONDS_END: u64 = 100_000_000_000;
     const MILLIS_END: u64 = SECONDS_END * 1_000;

@@ -1,8 +1,8 @@
 //! Transfers of an account since a mark.
 //!
 //! The venue lists newest first, in pages, and without memos: the list says which transactions to look at, and the
-//! transaction itself says what it pays. A transfer may be listed late or twice, so the walk goes a while beyond its mark;
-//! whoever takes transfers in knows them by their hash.
+//! transaction itself says what it pays. A transfer may be listed late or twice, so the walk goes a while beyond its
+//! mark; whoever takes transfers in knows them by their hash.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -87,8 +87,8 @@ impl Client {
         self.fetch.get::<Answer>("/api/v1/transfer/history", &query).await?.checked(account)
     }
 
-    /// All transfers to the account since the mark, or since its beginning. A walk that does not reach the mark within so
-    /// many pages is an error, and nothing of it is returned: a gap would be somebody's deposit.
+    /// All transfers to the account since the mark, or since its beginning. A walk that does not reach the mark within
+    /// so many pages is an error, and nothing of it is returned: a gap would be somebody's deposit.
     pub async fn incoming_since(
         &self,
         account: AccountIndex,

@@ -13,7 +13,8 @@ use crate::transfer::TX_TYPE;
 pub enum Sent {
     /// The venue has taken it under the hash we expected.
     Taken,
-    /// The venue says no. That it did not take the same bytes earlier only its hash and the account's next nonce can show.
+    /// The venue says no. That it did not take the same bytes earlier only its hash and the account's next nonce can
+    /// show.
     Refused(VenueError),
     /// No answer, or one that says nothing: the transaction may have been taken.
     Unknown(VenueError),

@@ -1,7 +1,7 @@
 //! `GET /requests/v3.csv`: every request that matches, as a table for books.
 //!
-//! Pages are read as the client takes them, so an export holds one page in memory however long it is. One that cannot be
-//! finished ends the connection without its last chunk: nobody takes half of a table for the whole.
+//! Pages are read as the client takes them, so an export holds one page in memory however long it is. One that cannot
+//! be finished ends the connection without its last chunk: nobody takes half of a table for the whole.
 
 use std::io;
 use std::sync::Arc;

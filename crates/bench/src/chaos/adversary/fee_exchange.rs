@@ -1,5 +1,5 @@
-//! App fees turn a deposit into a balance of USDC. The adversary deposits ether with nearly all of it as a fee to itself,
-//! when the feed is above the market.
+//! App fees turn a deposit into a balance of USDC. The adversary deposits ether with nearly all of it as a fee to
+//! itself, when the feed is above the market.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! Blocks full of logs that look like transfers to the depository and the treasury: a node may refuse to list them, and a
-//! service that gives up would stand still.
+//! Blocks full of logs that look like transfers to the depository and the treasury: a node may refuse to list them, and
+//! a service that gives up would stand still.
 
 use alloy::primitives::{Address, Bytes, U256};
 use anyhow::Result;

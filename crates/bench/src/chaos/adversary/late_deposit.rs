@@ -59,8 +59,8 @@ async fn head(chain: &Chain) -> Result<(u64, u64)> {
     Ok((number("number")?.to(), number("timestamp")?.to()))
 }
 
-/// The same with the time at which a window that begins now begins: the chain's or ours, whichever is later. A chain that
-/// has stood still, for a reorg or on a busy machine, is behind by as much, and the window ends that much later.
+/// The same with the time at which a window that begins now begins: the chain's or ours, whichever is later. A chain
+/// that has stood still, for a reorg or on a busy machine, is behind by as much, and the window ends that much later.
 async fn now(chain: &Chain) -> Result<(u64, u64)> {
     let (block, time) = head(chain).await?;
     Ok((block, time.max(UNIX_EPOCH.elapsed()?.as_secs())))

@@ -1,5 +1,5 @@
-//! Permits. Whoever has signed one can make its relay fail: the gas is ours, and nothing must be paid for it. Whoever sees
-//! the relay on its way has all of the permit: it must be of no use to them.
+//! Permits. Whoever has signed one can make its relay fail: the gas is ours, and nothing must be paid for it. Whoever
+//! sees the relay on its way has all of the permit: it must be of no use to them.
 
 use std::time::{Duration, Instant};
 

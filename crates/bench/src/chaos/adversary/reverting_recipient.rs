@@ -1,4 +1,5 @@
-//! A recipient that takes nothing: the fill fails on the chain, the service has paid its gas, and the deposit comes back.
+//! A recipient that takes nothing: the fill fails on the chain, the service has paid its gas, and the deposit comes
+//! back.
 
 use alloy::primitives::U256;
 use anyhow::Result;

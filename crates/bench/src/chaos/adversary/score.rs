@@ -123,8 +123,8 @@ impl Attempt {
         Ok(sum)
     }
 
-    /// The fill of a deposit that a reorg took away, in millionths of a dollar: no trick brings a reorg about, and whoever
-    /// pays before finality bears it.
+    /// The fill of a deposit that a reorg took away, in millionths of a dollar: no trick brings a reorg about, and
+    /// whoever pays before finality bears it.
     fn lost(&self, permits: &Permits<'_>) -> Result<i128> {
         match &self.deeds().permit {
             Some(permit) if permits.is_lost(permit)? => Ok(i128::try_from(permit.amount)?),
@@ -146,8 +146,8 @@ impl Attempt {
         self.deeds().debts.iter().map(one).collect()
     }
 
-    /// The highest price from the first deposit to the fill, or to the credit where that waited for prices: the service may
-    /// decide at any of them.
+    /// The highest price from the first deposit to the fill, or to the credit where that waited for prices: the service
+    /// may decide at any of them.
     async fn dearest(&self, devnet: &Devnet, record: &Record<'_>, ledgers: &[Ledger]) -> Result<Price> {
         let deeds = self.deeds().clone();
         let history = record.history(self.origin);

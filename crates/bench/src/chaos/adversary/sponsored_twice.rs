@@ -1,5 +1,5 @@
-//! One balance for two things: it stands for a fast fill that is never paid for, and meanwhile pays sponsored app fees to
-//! another wallet of the adversary, which claims them.
+//! One balance for two things: it stands for a fast fill that is never paid for, and meanwhile pays sponsored app fees
+//! to another wallet of the adversary, which claims them.
 
 use std::time::Duration;
 

@@ -64,8 +64,8 @@ async fn an_open_address_is_paid_again_and_again() -> Result<()> {
     agrees(&harness).await.map(drop)
 }
 
-/// Four addresses at once: one is paid in another currency of the solver's, which is priced, and three too little, which goes
-/// back to whom the quote names, or to the sender, or stays where it is if nobody is named.
+/// Four addresses at once: one is paid in another currency of the solver's, which is priced, and three too little,
+/// which goes back to whom the quote names, or to the sender, or stays where it is if nobody is named.
 async fn in_another_currency_and_too_little(harness: &Harness, key: &str) -> Result<()> {
     let (base, token) = (harness.chain("base"), usdc(harness));
     let (user, sender) = (base.fresh_user().await?, base.fresh_user().await?);

@@ -122,7 +122,8 @@ async fn a_strict_address_is_paid_over_under_and_in_another_currency() -> Result
     agrees(&harness).await.map(drop)
 }
 
-/// A stranger sweeps what is partly paid: that part goes back, and the order can still be paid. It is for an exact output.
+/// A stranger sweeps what is partly paid: that part goes back, and the order can still be paid. It is for an exact
+/// output.
 async fn partly_swept(harness: &Harness, key: &str, user: &Account) -> Result<()> {
     let (base, token) = (harness.chain("base"), usdc(harness));
     let (recipient, refund_to) = (new_account().address, new_account().address);

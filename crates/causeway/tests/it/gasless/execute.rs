@@ -102,8 +102,8 @@ fn calls(calls: Vec<BatchedCall>) -> Bytes {
     Multicall3::aggregate3Call { calls: calls.into_iter().map(call).collect() }.abi_encode().into()
 }
 
-/// No node takes a call, whoever's doing that is: it ends at once and at its caller's cost, and the permit behind it in the
-/// same lane is mined.
+/// No node takes a call, whoever's doing that is: it ends at once and at its caller's cost, and the permit behind it in
+/// the same lane is mined.
 #[tokio::test]
 async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
     let base = Devnet::shared().await.chain("base");
@@ -155,8 +155,8 @@ async fn a_call_that_no_node_takes_holds_up_no_permit() -> Result<()> {
     agrees(&harness).await.map(drop)
 }
 
-/// An account with EIP-7702 code that it is given by the very transaction. The code makes what the account's own key has
-/// signed, once: with a quote it deposits, and without one its call is charged to the caller's app balance.
+/// An account with EIP-7702 code that it is given by the very transaction. The code makes what the account's own key
+/// has signed, once: with a quote it deposits, and without one its call is charged to the caller's app balance.
 #[tokio::test]
 async fn a_call_of_a_smart_account_is_relayed() -> Result<()> {
     let harness = Harness::with(Engine::Postgres, quick).await?;

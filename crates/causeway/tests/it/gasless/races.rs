@@ -21,8 +21,9 @@ async fn waits(harness: &Harness, step: &Value, by: &Account, said: &str) -> Res
     Ok(())
 }
 
-/// A user takes the money away while the relay is on its way, and another one the authorization: both relays fail, their
-/// requests too, and nobody is paid. A third user's goes through beside them, and the next one of that account after it.
+/// A user takes the money away while the relay is on its way, and another one the authorization: both relays fail,
+/// their requests too, and nobody is paid. A third user's goes through beside them, and the next one of that account
+/// after it.
 #[tokio::test]
 async fn a_relay_that_its_user_undercuts_fails_and_pays_nobody() -> Result<()> {
     let harness = Harness::isolated(|config| {

@@ -39,7 +39,8 @@ async fn a_large_stray_deposit_goes_back_out_of_the_depository() -> Result<()> {
     service.stop().await
 }
 
-/// A second deposit under a filled order, too large for our own funds: a request of its own, refunded by the depository.
+/// A second deposit under a filled order, too large for our own funds: a request of its own, refunded by the
+/// depository.
 #[tokio::test]
 async fn a_large_second_deposit_is_refunded_out_of_the_depository() -> Result<()> {
     let harness = harness(Engine::Sqlite, |_| ()).await?;

@@ -114,8 +114,9 @@ async fn calls_that_turn_out_to_revert_are_quoted_back_and_their_gas_is_the_call
     service.stop().await
 }
 
-/// A call burns all the gas of its fill, in a block that costs three times as much as the quote was made at. The limit is
-/// what the quote charged for, so that the gas is paid for by the caller, and is never more than three times as much.
+/// A call burns all the gas of its fill, in a block that costs three times as much as the quote was made at. The limit
+/// is what the quote charged for, so that the gas is paid for by the caller, and is never more than three times as
+/// much.
 #[tokio::test]
 async fn calls_have_no_more_gas_to_burn_than_was_charged_for() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;
@@ -155,8 +156,8 @@ async fn calls_have_no_more_gas_to_burn_than_was_charged_for() -> Result<()> {
     service.stop().await
 }
 
-/// A contract takes what it is sent while it is tried, and refuses it when it is paid: the gas is its own loss, and it is
-/// promised nothing for a while.
+/// A contract takes what it is sent while it is tried, and refuses it when it is paid: the gas is its own loss, and it
+/// is promised nothing for a while.
 #[tokio::test]
 async fn a_recipient_that_refuses_when_it_is_paid_pays_for_the_gas_and_is_remembered() -> Result<()> {
     let harness = Harness::isolated(|_| ()).await?;

@@ -52,7 +52,8 @@ async fn the_gas_of_the_users_steps_is_told_within_a_tenth() -> Result<()> {
         ("swap USDC for TAIL", Wish::exact_input(here("USDC"), here("TAIL"), 10_000), true),
         ("swap USDC for USDT", Wish::exact_input(here("USDC"), here("USDT"), 10_000), true),
     ];
-    // The first deposit and the first fee of each kind are like no other: the depository and the treasury have some of it.
+    // The first deposit and the first fee of each kind are like no other: the depository and the treasury have some of
+    // it.
     for symbol in ["USDC", "USDT", "DAI", "WETH"] {
         let there = [here(symbol).chain.contracts.depository, harness.treasury.address];
         for who in there {

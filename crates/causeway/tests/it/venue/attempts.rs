@@ -13,8 +13,8 @@ use crate::process::serve;
 /// Seconds in which the fill has to be made.
 const TTL_SECS: i64 = 20;
 
-/// The venue keeps a fill back until it is given up, and then has both: the fill and what cancels it. Whichever comes first
-/// is executed and the other one is shown as rejected, which says nothing about the payment.
+/// The venue keeps a fill back until it is given up, and then has both: the fill and what cancels it. Whichever comes
+/// first is executed and the other one is shown as rejected, which says nothing about the payment.
 #[tokio::test]
 async fn a_payment_is_judged_by_all_its_attempts() -> Result<()> {
     tokio::try_join!(judged(false), judged(true)).map(drop)
@@ -60,8 +60,8 @@ async fn judged(last_first: bool) -> Result<()> {
     service.stop().await
 }
 
-/// Dies with a cancellation committed and not sent, while the venue keeps the fill back: the next process sends it, and the
-/// order has one end.
+/// Dies with a cancellation committed and not sent, while the venue keeps the fill back: the next process sends it, and
+/// the order has one end.
 #[tokio::test]
 async fn dying_with_a_cancellation_committed_leaves_one_end() -> Result<()> {
     let stage = Stage::new(Engine::Sqlite).await?;
@@ -93,8 +93,8 @@ async fn dying_with_a_cancellation_committed_leaves_one_end() -> Result<()> {
     Ok(())
 }
 
-/// A restored database knows the payment and not the attempt that was executed. Its own attempt is unknown to the venue and
-/// has expired: the account's history says that the payment was made.
+/// A restored database knows the payment and not the attempt that was executed. Its own attempt is unknown to the venue
+/// and has expired: the account's history says that the payment was made.
 #[tokio::test]
 async fn an_attempt_that_a_restored_database_does_not_know_is_found() -> Result<()> {
     let stage = Stage::new(Engine::Sqlite).await?;

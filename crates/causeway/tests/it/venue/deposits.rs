@@ -200,8 +200,8 @@ async fn a_transfer_that_fails_on_the_venue_is_refunded_on_the_origin() -> Resul
     service.stop().await
 }
 
-/// A venue that executes payments and shows them as failed would be paid for as often as there are deposits: its word has a
-/// cap here too. The deposit beyond it stays with us until a person has looked.
+/// A venue that executes payments and shows them as failed would be paid for as often as there are deposits: its word
+/// has a cap here too. The deposit beyond it stays with us until a person has looked.
 #[tokio::test]
 async fn the_word_that_payments_failed_has_a_cap() -> Result<()> {
     let stage = Stage::with(Engine::Sqlite, false, |config| {

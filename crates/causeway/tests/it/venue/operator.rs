@@ -60,8 +60,8 @@ impl Balances<'_> {
     }
 }
 
-/// A deposit, a withdrawal and a return are unknown to the backup, and so are a deposit and a withdrawal whose quotes it
-/// does not even have.
+/// A deposit, a withdrawal and a return are unknown to the backup, and so are a deposit and a withdrawal whose quotes
+/// it does not even have.
 #[tokio::test]
 async fn a_restored_backup_pays_nobody_again_on_the_venue() -> Result<()> {
     let stage = Stage::new(Engine::Sqlite).await?;
@@ -134,8 +134,8 @@ fn of_venue(findings: &Value) -> impl Iterator<Item = &Value> {
     findings["checks"].as_array().into_iter().flatten().filter(|check| check["chain"] == "venue")
 }
 
-/// The deposit of a fill on the venue reaches the treasury on its origin, the money of a withdrawal is in the account by
-/// itself, and the audit finds each row that says otherwise.
+/// The deposit of a fill on the venue reaches the treasury on its origin, the money of a withdrawal is in the account
+/// by itself, and the audit finds each row that says otherwise.
 #[tokio::test]
 async fn fills_on_the_venue_are_repaid_and_audited() -> Result<()> {
     let stage = Stage::with(Engine::Sqlite, false, repayment::repaid).await?;
@@ -199,8 +199,8 @@ fn forgeries() -> Vec<(&'static str, Forgery)> {
     ]
 }
 
-/// The venue has used a nonce of ours and lists nothing for it: the transfer failed, which the venue's list does not say.
-/// The recovery ends with an error, and goes on when a person knows that it paid nobody.
+/// The venue has used a nonce of ours and lists nothing for it: the transfer failed, which the venue's list does not
+/// say. The recovery ends with an error, and goes on when a person knows that it paid nobody.
 #[tokio::test]
 async fn nonces_without_a_listed_transfer_are_a_persons_to_judge() -> Result<()> {
     let stage = Stage::with(Engine::Sqlite, false, |config| {

@@ -52,8 +52,8 @@ async fn transfers_that_pay_for_no_order_go_back() -> Result<()> {
     service.stop().await
 }
 
-/// The venue shows a transfer, and does not show it any more when it is to become final: it is not sent back, and a person
-/// is told.
+/// The venue shows a transfer, and does not show it any more when it is to become final: it is not sent back, and a
+/// person is told.
 #[tokio::test]
 async fn a_transfer_that_the_venue_no_longer_shows_does_not_become_final() -> Result<()> {
     let stage = Stage::with(Engine::Sqlite, false, |config| {

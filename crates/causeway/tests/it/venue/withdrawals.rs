@@ -117,7 +117,8 @@ async fn a_transfer_that_is_listed_behind_the_walk_is_found() -> Result<()> {
     service.stop().await
 }
 
-/// The venue shows a transfer as executed, then not at all, then as failed: nothing is paid for it until two looks agree.
+/// The venue shows a transfer as executed, then not at all, then as failed: nothing is paid for it until two looks
+/// agree.
 #[tokio::test]
 async fn a_transfer_whose_status_flickers_waits_until_it_stands() -> Result<()> {
     let stage = Stage::new(Engine::Sqlite).await?;

@@ -1,5 +1,5 @@
-//! A service that is killed again and again while it posts thousands of events: none is missing, and whatever comes twice
-//! comes under the same id.
+//! A service that is killed again and again while it posts thousands of events: none is missing, and whatever comes
+//! twice comes under the same id.
 
 use std::time::Duration;
 

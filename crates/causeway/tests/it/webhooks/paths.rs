@@ -24,7 +24,8 @@ const BASE: u64 = 8453;
 const OPTIMISM: u64 = 10;
 const ARBITRUM: u64 = 42161;
 
-/// Blocks on Arbitrum with which a deposit counts: long enough for it to be taken away before, however slow the machine.
+/// Blocks on Arbitrum with which a deposit counts: long enough for it to be taken away before, however slow the
+/// machine.
 const CONFIRMATIONS: u32 = 40;
 /// File of addresses that get no refund.
 const CUSTODIAL: &str = "custodial.txt";

@@ -1,5 +1,5 @@
-//! Events of requests at a receiver: exactly those that are expected, in order, numbered from 1, and signed over their raw
-//! bytes and over the body written again.
+//! Events of requests at a receiver: exactly those that are expected, in order, numbered from 1, and signed over their
+//! raw bytes and over the body written again.
 
 use std::sync::Mutex;
 

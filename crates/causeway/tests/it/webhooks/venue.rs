@@ -113,8 +113,8 @@ impl Story {
         Ok(())
     }
 
-    /// A fill that the venue takes and does not execute: the deposit goes back on its chain. Nothing more is promised to
-    /// its recipient for a while.
+    /// A fill that the venue takes and does not execute: the deposit goes back on its chain. Nothing more is promised
+    /// to its recipient for a while.
     async fn refused_by_the_venue(&self) -> Result<()> {
         let (key, quote) = (&self.by.key, self.deposit().await?);
         let id = request_id(&quote);

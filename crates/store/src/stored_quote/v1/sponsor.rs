@@ -19,8 +19,8 @@ pub struct SponsorAsk {
     cap: Option<i64>,
 }
 
-/// The components of a row that names none. They were the default when rows began to leave it out, and stay what they are
-/// should the default change: they say who pays for quotes already given.
+/// The components of a row that names none. They were the default when rows began to leave it out, and stay what they
+/// are should the default change: they say who pays for quotes already given.
 const USUAL: [rules::Component; 4] =
     [rules::Component::Execution, rules::Component::Swap, rules::Component::Relay, rules::Component::App];
 

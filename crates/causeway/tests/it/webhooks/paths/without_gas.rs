@@ -51,7 +51,8 @@ impl Story {
         self.agrees(id, &events[1]).await
     }
 
-    /// Relays that fail, of a deposit and of a swap on one chain: the user takes the money away while they are on their way.
+    /// Relays that fail, of a deposit and of a swap on one chain: the user takes the money away while they are on their
+    /// way.
     pub(super) async fn relays_lost(&self) -> Result<()> {
         let base = self.harness.chain("base");
         let (usdc, weth) = (base.token("USDC").address, base.token("WETH").address);
