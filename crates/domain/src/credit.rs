@@ -28,8 +28,7 @@ impl CreditRate {
     ) -> Result<Self, OutOfRange> {
         let pair = Pair::of(currency, usdc);
         let feeds = pair.rate((currency, price), (usdc, usdc_price))?;
-        let charged = pair.relay_bps(terms).saturating_add(pair.spread_bps(terms));
-        let kept = Ratio::bps(10_000u16.saturating_sub(charged));
+        let kept = Ratio::bps(10_000u16.saturating_sub(pair.charged_bps(terms)));
         let rate = pair.bounded(feeds, pools, terms)?.times(kept)?;
         Ok(Self { price, rate, usdc_decimals: usdc.decimals })
     }

@@ -40,6 +40,11 @@ impl Pair {
         if self.is_exchange() { terms.spread_bps.of(self.class) } else { 0 }
     }
 
+    /// Relay fee and spread together.
+    pub fn charged_bps(self, terms: &Terms) -> u16 {
+        self.relay_bps(terms).saturating_add(self.spread_bps(terms))
+    }
+
     pub fn slippage_bps(self, terms: &Terms, pools: bool) -> u16 {
         match (self.operation, self.class) {
             (Operation::Bridge, Class::Stable) if !pools => terms.stable_slippage_bps,

@@ -15,6 +15,7 @@ mod split;
 pub(crate) mod tests;
 
 pub(crate) use self::inputs::check_impact;
+pub(crate) use self::solve::EXACT_OUTPUT_HEADROOM_BPS;
 pub(crate) use self::split::{Split, split};
 
 use self::inputs::Pricing;
@@ -127,7 +128,7 @@ pub struct Route<'a> {
     pub destination: Side<'a>,
 }
 
-/// A way and what it comes to, to be held against others before one of them is promised.
+/// A priced route, before the best one is promised.
 #[derive(Debug)]
 pub struct Draft<'a> {
     pricing: Pricing<'a>,
@@ -229,8 +230,7 @@ fn check_calls(ask: &Ask, arrives: &Currency, minimum: Amount) -> Result<(), Ref
     if values > most { Err(Refusal::CallValues) } else { Ok(()) }
 }
 
-/// The confirmations we ask for, the block that carries the fill, and what we need in between: in seconds, which that
-/// is nearly always a small part of.
+/// Seconds until the deposit is confirmed, the fill is sent and a block holds it.
 fn time_estimate(route: Route<'_>, worth: UsdMicros, fill_millis: u64) -> u32 {
     let (origin, destination) = (route.origin.chain, route.destination.chain);
     let confirming = origin.block_time_millis.saturating_mul(origin.confirmations_for(worth).into());

@@ -1,13 +1,13 @@
 //! Same-chain transfers, through the router and without a solver: swap, wrap, unwrap, send.
 //!
-//! The service's share and the apps' are taken out of the input in the user's own transaction. Apps have theirs only of
-//! what is sure to have a feed: it is credited to them in dollars, and a pool's price is whatever somebody makes of it.
+//! The service's share and the apps' are taken out of the input in the user's own transaction. App fees are taken only
+//! in currencies with a price feed: they are credited in dollars, and anybody can move the price of a pool.
 
 use crate::catalog::{Chain, Currency};
 use crate::fees::{Charge, Fees, least};
 use crate::money::{Amount, OutOfRange, Ratio, UsdMicros};
 use crate::pair::Pair;
-use crate::pricing::{Fresh, Refusal, SolverOption, Split, Terms, check_impact, split};
+use crate::pricing::{EXACT_OUTPUT_HEADROOM_BPS, Fresh, Refusal, SolverOption, Split, Terms, check_impact, split};
 use crate::quote::{Ask, Bound, Figures, Operation, Prices, Quote, Swap, Trade};
 use crate::sponsorship::NotSponsored;
 use crate::swap::{Exchange, Offer};
@@ -29,7 +29,6 @@ pub struct Place<'a> {
 
 /// A swap below this is not worth its gas.
 pub const DUST: UsdMicros = UsdMicros(50_000);
-const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
 
 pub fn price(ask: Ask, place: Place<'_>, rates: &Rates<'_>, terms: &Terms, fresh: Fresh) -> Result<Quote, Refusal> {
     let operation = operation(&ask, place);

@@ -9,7 +9,7 @@ use super::inputs::Pricing;
 use super::split::Split;
 
 /// The reserve for a pool to move before an exact output is bought, where the caller does not say.
-const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
+pub(crate) const EXACT_OUTPUT_HEADROOM_BPS: u16 = 50;
 /// How often it is asked again what the origin's pools take of a deposit that a sponsor makes good.
 const LOSS_ROUNDS: u8 = 3;
 

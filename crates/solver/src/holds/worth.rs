@@ -126,8 +126,8 @@ impl<'a> Exchange<'a> {
         context: &PayContext,
     ) -> Result<UsdcMicros, OutOfRange> {
         let (pair, usdc) = (self.pair, self.usdc);
-        let charged = pair.relay_bps(&context.terms).saturating_add(pair.spread_bps(&context.terms));
-        let rate = pair.rate((self.currency, price), (usdc, usdc_price))?.times(Ratio::bps_more(charged))?;
+        let charged = Ratio::bps_more(pair.charged_bps(&context.terms));
+        let rate = pair.rate((self.currency, price), (usdc, usdc_price))?.times(charged)?;
         let micros = rate.times(Ratio::new(pow10(6), pow10(usdc.decimals))?)?;
         i64::try_from(amount.mul_ceil(micros)?.units()).map(UsdcMicros).map_err(|_| OutOfRange)
     }

@@ -106,10 +106,8 @@ fn least_at_market(
     let terms = quote.terms.as_ref();
     let deposit = terms.and_then(|terms| context.on(terms.deposit.chain)?.0.chain.currency(&terms.deposit.address));
     let payout = terms.and_then(|terms| handle.chain.currency(&terms.payout.address));
-    let charged = deposit.zip(payout).map_or(0, |(deposit, payout)| {
-        let pair = Pair::of(deposit, payout);
-        pair.spread_bps(&context.terms).saturating_add(pair.relay_bps(&context.terms))
-    });
+    let pair = deposit.zip(payout).map(|(deposit, payout)| Pair::of(deposit, payout));
+    let charged = pair.map_or(0, |pair| pair.charged_bps(&context.terms));
     quoted.mul_floor(Ratio::bps(10_000u16.saturating_sub(charged.max(LEAST_MOVE_BPS))))
 }
 
