@@ -82,7 +82,7 @@ impl<S: Send + Sync> FromRequestParts<S> for ApiPath {
 }
 
 /// More than a quote takes.
-const ROOM: usize = 16 * 1024;
+const INITIAL_CAPACITY: usize = 16 * 1024;
 
 /// A large answer, written into enough room at once: `axum::Json` begins with 128 bytes and copies as it grows, which
 /// was half of what rendering a quote took.
@@ -91,7 +91,7 @@ pub(crate) struct Answer(Vec<u8>);
 
 impl Answer {
     pub(crate) fn of(body: &impl Serialize) -> Result<Self, ApiError> {
-        let mut text = Vec::with_capacity(ROOM);
+        let mut text = Vec::with_capacity(INITIAL_CAPACITY);
         serde_json::to_writer(&mut text, body).map_err(|_| ApiError::Internal)?;
         Ok(Self(text))
     }

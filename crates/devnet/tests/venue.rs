@@ -20,7 +20,7 @@ const MILLION: u64 = 1_000_000_000_000;
 /// The venue's fee between wallets.
 const FEE: u64 = 3_000_000;
 /// Longer than a busy machine takes for any answer.
-const PATIENT: Duration = Duration::from_secs(30);
+const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 
 struct World {
     folder: TempDir,
@@ -65,7 +65,7 @@ impl World {
         let solver = open(SOLVER, keys.treasury, false, MILLION);
         let user = open(USER, keys.users[0], true, MILLION);
         let sub_account = open(SUB_ACCOUNT, keys.users[0], true, 0);
-        let client = client(&simulator, PATIENT);
+        let client = client(&simulator, LONG_TIMEOUT);
         Self { folder, simulator, client, solver, user, sub_account }
     }
 
@@ -254,7 +254,7 @@ async fn a_venue_that_is_down_busy_silent_or_garbled_is_told_apart() {
     let strict = Options {
         base_url: world.simulator.url.clone(),
         network: Network::MAINNET,
-        timeout: PATIENT,
+        timeout: LONG_TIMEOUT,
         quota: Quota { calls: 2, weight: 10_000 },
     };
     let strict = Client::new(strict).unwrap();
@@ -361,7 +361,7 @@ async fn a_payment_learns_its_nonce_when_reading_has_used_up_its_part() {
     let options = Options {
         base_url: world.simulator.url.clone(),
         network: Network(world.simulator.network_id),
-        timeout: PATIENT,
+        timeout: LONG_TIMEOUT,
         quota: Quota { calls: 10, weight: 10_000 },
     };
     let (client, account) = (Client::new(options).unwrap(), index(SOLVER));

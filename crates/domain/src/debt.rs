@@ -1,9 +1,9 @@
 //! The debt of a fast fill whose deposit did not come in time.
 //!
 //! When its window ends, the deposit is owed in USDC at the worth of that moment, and a deposit that lands later is
-//! worth what it was when it landed. The moments are the chain's, not those at which somebody looks: while the service
-//! is away nobody else gets longer to decide. Feeds are behind the market, so that each moment lasts until they have
-//! caught up, and its price is the one that suits the integrator least.
+//! worth what it was when it landed. Both times are the chain's, not those at which the service looks: while it is
+//! away nobody gets longer to decide. Feeds are behind the market, so the price is the worst for the integrator from that
+//! time until the feeds have caught up.
 
 use std::time::Duration;
 

@@ -133,7 +133,7 @@ const MAX_EXCHANGED_BPS: u16 = 1_000;
 /// An order for the quoted amount alone keeps no more than this beyond it.
 const MAX_CAPPED_BPS: u16 = 10;
 
-/// And more than this beyond it is no slip of the hand: nothing is filled, and all of it goes back.
+/// A deposit that exceeds the quoted amount by more than this is refunded whole: nothing is filled.
 const MAX_EXCESS_BPS: u16 = 10_000;
 
 pub fn judge(quote: &Quote, deposit: &Facts) -> Result<Verdict, OutOfRange> {

@@ -22,7 +22,7 @@ pub enum Event {
     GivenUp,
 }
 
-/// A block says last: it may show a relay that was refused or failed before a reorg.
+/// A block overrides what was known before: it may show a relay that was refused or failed before a reorg.
 pub const fn step(state: State, event: Event) -> State {
     match (state, event) {
         (State::Live | State::Done | State::Void, Event::Landed) => State::Done,

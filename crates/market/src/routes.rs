@@ -42,9 +42,9 @@ struct Place {
     at: usize,
 }
 
-/// A route and the amount at its far end.
+/// A route, and the amount at its far end.
 #[derive(Clone, Copy)]
-struct Way<'a> {
+struct PricedRoute<'a> {
     amount: U256,
     first: &'a Pool,
     second: Option<&'a Pool>,
@@ -91,25 +91,25 @@ impl<'a> Routes<'a> {
         }
         let place = |token| Some(Place { token, at: self.pools.place(token)? });
         let (start, end) = (place(near)?, place(far)?);
-        let mut found = best(start, end, amount).map(|(amount, first)| Way { amount, first, second: None });
+        let mut found = best(start, end, amount).map(|(amount, first)| PricedRoute { amount, first, second: None });
         for neighbour in self.pools.neighbours(end.at).iter().filter(|neighbour| neighbour.place != start.at) {
             let Some(token) = self.pools.tokens().get(neighbour.place) else { continue };
             let middle = Place { token: token.address, at: neighbour.place };
             let Some((between, first)) = best(start, middle, amount) else { continue };
             let Some((amount, second)) = best(middle, end, between) else { continue };
             if found.is_none_or(|found| better(amount, found.amount)) {
-                found = Some(Way { amount, first, second: Some(second) });
+                found = Some(PricedRoute { amount, first, second: Some(second) });
             }
         }
-        let way = found.filter(|way| !way.amount.is_zero())?;
-        Some(Offer { amount: Amount::new(way.amount), path: self.path(near, &way)? })
+        let route = found.filter(|route| !route.amount.is_zero())?;
+        Some(Offer { amount: Amount::new(route.amount), path: self.path(near, &route)? })
     }
 
-    fn path(&self, near: Address, way: &Way<'_>) -> Option<Path> {
-        let middle = way.first.other(near);
+    fn path(&self, near: Address, route: &PricedRoute<'_>) -> Option<Path> {
+        let middle = route.first.other(near);
         let mut tokens = vec![near, middle];
-        let mut fees = vec![way.first.key().fee];
-        if let Some(second) = way.second {
+        let mut fees = vec![route.first.key().fee];
+        if let Some(second) = route.second {
             tokens.push(second.other(middle));
             fees.push(second.key().fee);
         }

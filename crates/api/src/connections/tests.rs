@@ -12,7 +12,7 @@ use super::*;
 use crate::error::ApiError;
 use crate::json::{ApiJson, MAX_BODY};
 
-const PATIENT: Duration = Duration::from_secs(30);
+const LONG_TIMEOUT: Duration = Duration::from_secs(30);
 const BRIEF: Duration = Duration::from_millis(50);
 
 struct Server {
@@ -27,7 +27,7 @@ impl Drop for Server {
 }
 
 fn limits(most: usize, most_per_address: usize) -> ConnectionLimits {
-    let (header_timeout, idle_timeout, write_timeout) = (PATIENT, PATIENT, PATIENT);
+    let (header_timeout, idle_timeout, write_timeout) = (LONG_TIMEOUT, LONG_TIMEOUT, LONG_TIMEOUT);
     let trusted_proxies = Vec::new();
     ConnectionLimits { most, most_per_address, trusted_proxies, header_timeout, idle_timeout, write_timeout }
 }
@@ -214,7 +214,7 @@ async fn an_answer_may_take_longer_than_a_connection_may_idle() {
     stream.write_all(b"GET /slow HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     // The connection idles once the answer has ended, and is closed then.
     let mut read = Vec::new();
-    let closed = tokio::time::timeout(PATIENT / 2, stream.read_to_end(&mut read)).await;
+    let closed = tokio::time::timeout(LONG_TIMEOUT / 2, stream.read_to_end(&mut read)).await;
     let text = String::from_utf8(read).unwrap();
     assert!(text.contains("part 5;") && text.ends_with("\r\n0\r\n\r\n"), "{text}");
     assert!(closed.is_ok(), "it idles for ever");
@@ -240,5 +240,5 @@ async fn a_client_that_takes_nothing_of_its_answer_is_left() {
     let server = serve_routes(Router::new().route("/endless", get(endless)), limits).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
     stream.write_all(b"GET /endless HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
-    tokio::time::timeout(PATIENT / 2, ended.cancelled()).await.expect("the answer is still being sent");
+    tokio::time::timeout(LONG_TIMEOUT / 2, ended.cancelled()).await.expect("the answer is still being sent");
 }

@@ -67,7 +67,7 @@ pub enum Counted {
     Reserved,
 }
 
-/// A hold is named after what it is for: a request or a claim, and the how-manieth time. A fast fill that reverted may
+/// A hold is named after what it is for: a request or a claim, and the number of the attempt. A fast fill that reverted may
 /// be asked for again, and is then another hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HoldId {

@@ -10,7 +10,7 @@ use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
 use evm::{AgreedBlock, Nodes, Wait, Watch};
 use serde_json::{Value, json};
 
-use crate::scripted::{PATIENT, Reply, Scripted, accused, block, hash, host, nodes, receipt, result, transaction};
+use crate::scripted::{LONG_TIMEOUT, Reply, Scripted, accused, block, hash, host, nodes, receipt, result, transaction};
 
 const DEPOSITORY: Address = Address::repeat_byte(0xdd);
 const USER: Address = Address::repeat_byte(0xaa);
@@ -56,7 +56,7 @@ async fn a_lie_of_one_of_two_nodes_is_held_back_and_both_are_named() {
     let honest = Scripted::start(shows(&[0x42], true)).await;
     for (ids, success) in [(&[0x42, 0x66][..], true), (&[][..], true), (&[0x42][..], false)] {
         let liar = Scripted::start(shows(ids, success)).await;
-        let both = nodes(&[&honest, &liar], PATIENT);
+        let both = nodes(&[&honest, &liar], LONG_TIMEOUT);
         let agreed = read(&both).await;
         let deposits = agreed.block.deposits.len();
         assert!(agreed.stands && agreed.open && agreed.unseconded.is_empty(), "{agreed:?}");
@@ -69,7 +69,7 @@ async fn a_lie_of_one_of_two_nodes_is_held_back_and_both_are_named() {
 async fn a_liar_among_three_is_outvoted_and_named() {
     let (first, second) = (Scripted::start(shows(&[0x42], true)).await, Scripted::start(shows(&[0x42], true)).await);
     let liar = Scripted::start(shows(&[0x42, 0x66], false)).await;
-    let all = nodes(&[&liar, &first, &second], PATIENT);
+    let all = nodes(&[&liar, &first, &second], LONG_TIMEOUT);
     let agreed = read(&all).await;
     assert!(agreed.stands && !agreed.open, "{agreed:?}");
     assert_eq!((agreed.block.deposits.len(), agreed.block.sent[0].success), (1, true));
@@ -91,7 +91,7 @@ async fn two_nodes_that_agree_do_not_wait_for_a_third() {
 async fn a_deposit_waits_for_a_second_node_that_is_down() {
     let honest = Scripted::start(shows(&[0x42], true)).await;
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
-    let both = nodes(&[&honest, &dead], PATIENT);
+    let both = nodes(&[&honest, &dead], LONG_TIMEOUT);
     let agreed = read(&both).await;
     assert!(!agreed.stands && agreed.open && agreed.block.deposits.is_empty() && agreed.block.sent.is_empty());
     assert_eq!(agreed.unseconded.len(), 1, "nobody denies it");
@@ -107,7 +107,7 @@ async fn a_node_that_is_a_moment_behind_is_asked_again() {
         _ => shows(&[0x42], true)(method, params),
     })
     .await;
-    let both = nodes(&[&honest, &late], PATIENT);
+    let both = nodes(&[&honest, &late], LONG_TIMEOUT);
     let agreed = read(&both).await;
     assert!(agreed.stands && !agreed.open && agreed.block.deposits.len() == 1, "{agreed:?}");
     assert!(both.contradictions().is_empty());
@@ -119,6 +119,6 @@ async fn the_chain_of_most_nodes_is_followed() {
     let (ours, other, more) = (on(1).await, on(2).await, on(2).await);
     let prefers = |head: &evm::Head| head.hash == hash(1);
     let voted = |nodes: Nodes| async move { nodes.voted_header(9, prefers).await.unwrap().unwrap().hash };
-    assert_eq!(voted(nodes(&[&other, &ours], PATIENT)).await, hash(1), "one node takes nothing back");
-    assert_eq!(voted(nodes(&[&ours, &other, &more], PATIENT)).await, hash(2));
+    assert_eq!(voted(nodes(&[&other, &ours], LONG_TIMEOUT)).await, hash(1), "one node takes nothing back");
+    assert_eq!(voted(nodes(&[&ours, &other, &more], LONG_TIMEOUT)).await, hash(2));
 }

@@ -6,7 +6,7 @@ use alloy::primitives::{Address, Bytes, U256};
 use evm::{At, ChainError, NonceTag, Refusal};
 use serde_json::json;
 
-use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, result};
+use crate::scripted::{LONG_TIMEOUT, Reply, Scripted, block, hash, nodes, result};
 
 const WHO: Address = Address::repeat_byte(1);
 
@@ -25,7 +25,7 @@ async fn the_next_endpoint_answers_when_one_fails() {
     ];
     for failure in failures {
         let (bad, good) = (Scripted::start(move |_, _| failure()).await, rich().await);
-        let nodes = nodes(&[&bad, &good], PATIENT);
+        let nodes = nodes(&[&bad, &good], LONG_TIMEOUT);
         assert_eq!(nodes.balance(WHO, At::Latest).await.unwrap(), U256::from(100));
         assert_eq!((bad.asked("eth_getBalance"), good.asked("eth_getBalance")), (1, 1));
     }
@@ -34,7 +34,7 @@ async fn the_next_endpoint_answers_when_one_fails() {
 #[tokio::test]
 async fn an_endpoint_that_failed_is_asked_last() {
     let (bad, good) = (Scripted::start(|_, _| Reply::Status(503)).await, rich().await);
-    let nodes = nodes(&[&bad, &good], PATIENT);
+    let nodes = nodes(&[&bad, &good], LONG_TIMEOUT);
     for _ in 0..3 {
         nodes.balance(WHO, At::Latest).await.unwrap();
     }
@@ -64,7 +64,7 @@ async fn doing_well_at_one_thing_does_not_excuse_another() {
     })
     .await;
     let good = rich().await;
-    let nodes = nodes(&[&half, &good], PATIENT);
+    let nodes = nodes(&[&half, &good], LONG_TIMEOUT);
     nodes.balance(WHO, At::Latest).await.unwrap();
     assert!(nodes.chain_ids().await[0].is_ok());
     nodes.balance(WHO, At::Latest).await.unwrap();
@@ -81,14 +81,14 @@ async fn alone_a_silent_endpoint_is_a_timeout_and_a_closed_port_unreachable() {
     let mut closed = silent.clone();
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     closed.url.set_port(Some(port)).unwrap();
-    let error = nodes(&[&closed], PATIENT).balance(WHO, At::Latest).await.unwrap_err();
+    let error = nodes(&[&closed], LONG_TIMEOUT).balance(WHO, At::Latest).await.unwrap_err();
     assert!(matches!(error, ChainError::Unreachable { .. }), "{error}");
 }
 
 #[tokio::test]
 async fn neither_errors_nor_health_show_the_whole_address() {
     let bad = Scripted::start(|_, _| Reply::Status(401)).await;
-    let nodes = nodes(&[&bad], PATIENT);
+    let nodes = nodes(&[&bad], LONG_TIMEOUT);
     let error = nodes.balance(WHO, At::Latest).await.unwrap_err();
     for text in [format!("{error} {error:?}"), format!("{:?}", nodes.health()), format!("{nodes:?}")] {
         assert!(text.contains("127.0.0.1") && !text.contains("secret-key"), "{text}");
@@ -99,7 +99,7 @@ async fn neither_errors_nor_health_show_the_whole_address() {
 async fn a_revert_is_final_and_asked_once() {
     let reverts = Scripted::start(|_, _| Reply::Error(3, "execution reverted: no")).await;
     let other = rich().await;
-    let nodes = nodes(&[&reverts, &other], PATIENT);
+    let nodes = nodes(&[&reverts, &other], LONG_TIMEOUT);
     let error = nodes.call(WHO, Bytes::new(), At::Latest).await.unwrap_err();
     assert!(matches!(error.refusal(), Some(Refusal::Reverted(_))));
     assert_eq!(other.asked("eth_call"), 0);
@@ -115,7 +115,7 @@ async fn the_head_is_the_highest_and_decides_who_is_asked_first() {
     };
     let (lagging, fresh) = (Scripted::start(at(5)).await, Scripted::start(at(9)).await);
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
-    let nodes = nodes(&[&lagging, &dead, &fresh], PATIENT);
+    let nodes = nodes(&[&lagging, &dead, &fresh], LONG_TIMEOUT);
     let head = nodes.head().await.unwrap();
     assert_eq!((head.number, head.hash, head.time, head.base_fee), (9, hash(9), 100, 7));
     nodes.balance(WHO, At::Latest).await.unwrap();
@@ -134,7 +134,7 @@ async fn a_silent_endpoint_does_not_hide_the_head_of_the_others() {
 #[tokio::test]
 async fn a_nonce_is_the_highest_anyone_knows() {
     let (behind, ahead) = (Scripted::start(|_, _| result("0x3")).await, Scripted::start(|_, _| result("0x7")).await);
-    let nodes = nodes(&[&behind, &ahead], PATIENT);
+    let nodes = nodes(&[&behind, &ahead], LONG_TIMEOUT);
     assert_eq!(nodes.nonce(WHO, NonceTag::Latest).await.unwrap(), 7);
 }
 
@@ -142,7 +142,7 @@ async fn a_nonce_is_the_highest_anyone_knows() {
 async fn every_endpoint_is_asked_for_its_chain() {
     let (ours, other) = (Scripted::start(|_, _| result("0x7cff")).await, Scripted::start(|_, _| result("0x1")).await);
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
-    let ids = nodes(&[&ours, &other, &dead], PATIENT).chain_ids().await;
+    let ids = nodes(&[&ours, &other, &dead], LONG_TIMEOUT).chain_ids().await;
     assert_eq!((ids[0].as_ref().unwrap(), ids[1].as_ref().unwrap()), (&31_999, &1));
     assert!(ids[2].is_err());
 }
@@ -156,12 +156,12 @@ async fn heads_are_asked_for_where_nothing_pushes_them() {
         result(block(number, hash(number as u8), json!([])))
     })
     .await;
-    let nodes = nodes(&[&node], PATIENT).poll_every(Duration::from_millis(5));
+    let nodes = nodes(&[&node], LONG_TIMEOUT).poll_every(Duration::from_millis(5));
     let mut heads = nodes.heads();
     for expected in [5, 6, 9, 8] {
         number.store(expected, std::sync::atomic::Ordering::SeqCst);
         let reached = heads.wait_for(|head| head.is_some_and(|head| head.number == expected));
-        tokio::time::timeout(PATIENT, reached).await.expect("the head arrives").unwrap();
+        tokio::time::timeout(LONG_TIMEOUT, reached).await.expect("the head arrives").unwrap();
     }
     drop(nodes);
     assert!(heads.changed().await.is_err(), "following ends with the last clone");
@@ -171,7 +171,7 @@ async fn heads_are_asked_for_where_nothing_pushes_them() {
 async fn every_question_may_be_asked_from_a_task() {
     fn spawnable<T: Send>(_: T) {}
     let node = rich().await;
-    let nodes = nodes(&[&node], PATIENT);
+    let nodes = nodes(&[&node], LONG_TIMEOUT);
     let watch = evm::Watch::new(WHO, [], []);
     spawnable(nodes.head());
     spawnable(nodes.block_by_hash(hash(1), &watch));

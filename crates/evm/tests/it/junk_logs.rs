@@ -6,7 +6,7 @@ use evm::topics::TRANSFER;
 use evm::{BlockSummary, Id, Watch, calldata};
 use serde_json::{Value, json};
 
-use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
+use crate::scripted::{LONG_TIMEOUT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
 
 const DEPOSITORY: Address = Address::repeat_byte(0xdd);
 const TOKEN: Address = Address::repeat_byte(0x11);
@@ -89,7 +89,7 @@ async fn a_block_full_of_junk_transfers_does_not_stop_its_chain() {
         let answer = move |method: &str, params: &Value| node(method, params, max_logs, block_receipts);
         let (first, second) = (Scripted::start(answer).await, Scripted::start(answer).await);
         let watch = Watch::new(DEPOSITORY, tokens.clone(), []);
-        let nodes = nodes(&[&first, &second], PATIENT);
+        let nodes = nodes(&[&first, &second], LONG_TIMEOUT);
         let block = nodes.block_by_hash(hash(BLOCK), &watch).await.expect(what).expect(what);
         let seen: Vec<_> = block.deposits.iter().map(|it| (it.tx, it.ordinal, it.id, it.amount)).collect();
         let expected =
@@ -116,8 +116,8 @@ async fn a_receipt_that_a_node_finds_too_large_does_not_stop_its_chain() {
     let (small, large) = (Scripted::start(refuses).await, Scripted::start(|m, p| node(m, p, 10_000, true)).await);
     for tokens in [vec![TOKEN], vec![TOKEN, OTHER]] {
         let watch = Watch::new(DEPOSITORY, tokens, []);
-        let whole = nodes(&[&large], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
-        let block = nodes(&[&small], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
+        let whole = nodes(&[&large], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
+        let block = nodes(&[&small], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
         assert_eq!(block, whole, "the deposits and their places are those of the receipts");
         assert_eq!((block.deposits[1].tx, block.deposits[1].ordinal), (hash(3), 1));
     }
@@ -128,14 +128,14 @@ async fn a_receipt_that_a_node_finds_too_large_does_not_stop_its_chain() {
     })
     .await;
     let watch = Watch::new(DEPOSITORY, [TOKEN], []);
-    let error = nodes(&[&invents], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap_err();
+    let error = nodes(&[&invents], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch).await.unwrap_err();
     assert!(error.to_string().contains("a log that it does not show to another question"), "{error}");
 }
 
 #[tokio::test]
 async fn a_deposit_keeps_its_place_when_another_token_is_listed() {
     let node = Scripted::start(|method, params| node(method, params, 10_000, true)).await;
-    let nodes = nodes(&[&node], PATIENT);
+    let nodes = nodes(&[&node], LONG_TIMEOUT);
     for tokens in [vec![TOKEN], vec![TOKEN, JUNK], vec![TOKEN, JUNK, OTHER]] {
         let watch = Watch::new(DEPOSITORY, tokens, []);
         let block = nodes.block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
@@ -156,7 +156,7 @@ async fn a_log_that_its_receipt_does_not_have_is_not_believed() {
     })
     .await;
     let watch = Watch::new(DEPOSITORY, [TOKEN], []);
-    let error = nodes(&[&invents], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap_err();
+    let error = nodes(&[&invents], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch).await.unwrap_err();
     assert!(error.to_string().contains("a log that its receipt does not have"), "{error}");
 }
 
@@ -168,6 +168,6 @@ async fn without_tokens_no_transfer_is_asked_for() {
     })
     .await;
     let watch = Watch::new(DEPOSITORY, [], []);
-    let block = nodes(&[&node], PATIENT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
+    let block = nodes(&[&node], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch).await.unwrap().unwrap();
     assert_eq!(block.deposits, []);
 }

@@ -9,7 +9,7 @@ use evm::topics::{NATIVE_DEPOSIT, TRANSFER};
 use evm::{ChainError, Id, RescannedBlock, Watch};
 use serde_json::{Value, json};
 
-use crate::scripted::{PATIENT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
+use crate::scripted::{LONG_TIMEOUT, Reply, Scripted, block, hash, nodes, receipt, result, transaction};
 
 const DEPOSITORY: Address = Address::repeat_byte(0xdd);
 const USER: Address = Address::repeat_byte(0xaa);
@@ -59,7 +59,7 @@ fn honest(method: &str, params: &Value) -> Reply {
 #[tokio::test]
 async fn a_block_holds_deposits_and_our_own_transactions() {
     let node = Scripted::start(honest).await;
-    let nodes = nodes(&[&node], PATIENT);
+    let nodes = nodes(&[&node], LONG_TIMEOUT);
     let block = nodes.block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
     assert_eq!((block.head.number, block.head.hash), (9, hash(BLOCK)));
     let [deposit] = &block.deposits[..] else { panic!("{block:?}") };
@@ -99,7 +99,7 @@ async fn an_answer_that_contradicts_itself_is_an_error() {
     for (what, lie) in lying_nodes {
         let liar =
             Scripted::start(move |method, params| lie(method, params).unwrap_or_else(|| honest(method, params))).await;
-        let alone = nodes(&[&liar], PATIENT);
+        let alone = nodes(&[&liar], LONG_TIMEOUT);
         let error = alone.block_by_hash(hash(BLOCK), &watch()).await.expect_err(what);
         let expected = matches!(
             error,
@@ -109,7 +109,7 @@ async fn an_answer_that_contradicts_itself_is_an_error() {
 
         // With an honest node beside it, the lie changes nothing.
         let second = Scripted::start(honest).await;
-        let both = nodes(&[&liar, &second], PATIENT);
+        let both = nodes(&[&liar, &second], LONG_TIMEOUT);
         let block = both.block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
         assert_eq!((block.deposits.len(), block.sent.len()), (1, 1), "{what}");
         let each = both.block_from_each(hash(BLOCK), &watch()).await;
@@ -126,9 +126,9 @@ async fn an_unknown_block_is_none_and_not_an_error() {
         })
     };
     let (first, second) = (behind().await, behind().await);
-    assert_eq!(nodes(&[&first, &second], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap(), None);
+    assert_eq!(nodes(&[&first, &second], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch()).await.unwrap(), None);
     let knows = Scripted::start(honest).await;
-    assert!(nodes(&[&first, &knows], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().is_some());
+    assert!(nodes(&[&first, &knows], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().is_some());
 }
 
 #[tokio::test]
@@ -147,7 +147,7 @@ async fn logs_the_header_hints_at_are_asked_for_again() {
         _ => honest(method, params),
     })
     .await;
-    let block = nodes(&[&late], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
+    let block = nodes(&[&late], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
     assert_eq!(block.deposits.len(), 1);
     // Two requests at once, and one more for the answer that was in doubt.
     assert_eq!(late.asked("eth_getLogs"), 3);
@@ -168,13 +168,14 @@ async fn a_block_that_seems_to_lack_logs_is_compared_with_another_endpoint() {
     };
     let hides = Scripted::start(move |method, _| hinting(method)).await;
     let knows = Scripted::start(honest).await;
-    let found = nodes(&[&hides, &knows], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
+    let found = nodes(&[&hides, &knows], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
     assert_eq!(found.deposits.len(), 1);
 
     // The hint is often a false positive: when nobody has such logs, or nobody else answers, there are none.
     let agrees = Scripted::start(move |method, _| hinting(method)).await;
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
-    let found = nodes(&[&hides, &agrees, &dead], PATIENT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
+    let found =
+        nodes(&[&hides, &agrees, &dead], LONG_TIMEOUT).block_by_hash(hash(BLOCK), &watch()).await.unwrap().unwrap();
     assert_eq!((found.head.number, found.deposits.len()), (9, 0));
 }
 
@@ -196,7 +197,7 @@ async fn a_rescan_finds_what_one_node_hides_and_asks_for_less_when_told() {
     })
     .await;
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
-    let nodes = nodes(&[&hides, &knows, &dead], PATIENT);
+    let nodes = nodes(&[&hides, &knows, &dead], LONG_TIMEOUT);
     assert_eq!(nodes.blocks_with_deposits(1, 2_000, &watch()).await.unwrap(), [(9, hash(BLOCK))]);
     // Two refusals on the way from 1,000 blocks to 250, then eight pieces, each with two requests.
     assert!((18..=20).contains(&knows.asked("eth_getLogs")), "{}", knows.asked("eth_getLogs"));
@@ -204,7 +205,7 @@ async fn a_rescan_finds_what_one_node_hides_and_asks_for_less_when_told() {
 }
 
 async fn late(among: &[&Scripted]) -> Result<Option<RescannedBlock>, ChainError> {
-    nodes(among, PATIENT).rescan_block(hash(BLOCK), &watch()).await
+    nodes(among, LONG_TIMEOUT).rescan_block(hash(BLOCK), &watch()).await
 }
 
 #[tokio::test]
@@ -213,9 +214,9 @@ async fn a_rescan_needs_another_node_where_there_is_one() {
     let dead = Scripted::start(|_, _| Reply::Status(500)).await;
     let knows = Scripted::start(honest).await;
     // A single node that answers and shows nothing proves nothing.
-    assert!(nodes(&[&hides, &dead], PATIENT).rescan_range(1, 20, &watch()).await.is_err());
-    assert_eq!(nodes(&[&hides], PATIENT).rescan_range(1, 20, &watch()).await.unwrap(), []);
-    let both = nodes(&[&hides, &knows], PATIENT);
+    assert!(nodes(&[&hides, &dead], LONG_TIMEOUT).rescan_range(1, 20, &watch()).await.is_err());
+    assert_eq!(nodes(&[&hides], LONG_TIMEOUT).rescan_range(1, 20, &watch()).await.unwrap(), []);
+    let both = nodes(&[&hides, &knows], LONG_TIMEOUT);
     let found = both.rescan_range(1, 20, &watch()).await.unwrap();
     assert_eq!(
         found,

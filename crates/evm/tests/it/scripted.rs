@@ -94,7 +94,7 @@ pub(crate) fn nodes(scripted: &[&Scripted], timeout: Duration) -> Nodes {
 }
 
 /// Long enough for a busy machine; a test of a timeout chooses a short one.
-pub(crate) const PATIENT: Duration = Duration::from_secs(20);
+pub(crate) const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The name by which a contradiction accuses a node.
 pub(crate) fn host(node: &Scripted) -> String {
@@ -111,7 +111,7 @@ pub(crate) async fn accused(nodes: &Nodes) -> Vec<String> {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(PATIENT, named).await.expect("the contradiction is noted")
+    tokio::time::timeout(LONG_TIMEOUT, named).await.expect("the contradiction is noted")
 }
 
 pub(crate) fn hash(byte: u8) -> B256 {

@@ -10,7 +10,7 @@ use evm::pools::UniswapPool;
 use evm::{ChainError, Nodes};
 use serde_json::{Value, json};
 
-use crate::scripted::{PATIENT, Reply, Scripted, accused, block, hash, host, nodes, result};
+use crate::scripted::{LONG_TIMEOUT, Reply, Scripted, accused, block, hash, host, nodes, result};
 
 const BLOCK: u8 = 9;
 const FEED: Address = Address::repeat_byte(0xfe);
@@ -41,7 +41,7 @@ async fn two_nodes_that_differ_about_a_price_or_a_header_are_not_believed_and_bo
     let honest = honest().await;
     for (said, base_fee) in [(2, "0x7"), (1, "0x0")] {
         let liar = Scripted::start(shows(said, base_fee)).await;
-        let both = nodes(&[&liar, &honest], PATIENT);
+        let both = nodes(&[&liar, &honest], LONG_TIMEOUT);
         assert!(matches!(price(&both).await, Err(ChainError::NotSeconded(_))));
         assert_eq!(accused(&both).await, [host(&liar), host(&honest)]);
     }
@@ -51,7 +51,7 @@ async fn two_nodes_that_differ_about_a_price_or_a_header_are_not_believed_and_bo
 async fn a_liar_about_a_price_is_outvoted_by_two_and_named() {
     let (first, second) = (honest().await, honest().await);
     let liar = Scripted::start(shows(2, "0x7")).await;
-    let all = nodes(&[&liar, &first, &second], PATIENT);
+    let all = nodes(&[&liar, &first, &second], LONG_TIMEOUT);
     assert_eq!(price(&all).await.unwrap(), Some(1));
     assert_eq!(accused(&all).await, [host(&liar)]);
     // It is asked last now, and nobody waits for it.
@@ -87,13 +87,13 @@ async fn a_second_node_that_is_a_moment_behind_is_asked_again() {
         _ => shows(1, "0x7")(method, params),
     })
     .await;
-    assert_eq!(price(&nodes(&[&first, &late], PATIENT)).await.unwrap(), Some(1));
+    assert_eq!(price(&nodes(&[&first, &late], LONG_TIMEOUT)).await.unwrap(), Some(1));
 }
 
 #[tokio::test]
 async fn the_only_node_is_believed_and_asked_for_nothing_else() {
     let only = Scripted::start(shows(2, "0x7")).await;
-    assert_eq!(price(&nodes(&[&only], PATIENT)).await.unwrap(), Some(2));
+    assert_eq!(price(&nodes(&[&only], LONG_TIMEOUT)).await.unwrap(), Some(2));
     assert_eq!((only.asked("eth_call"), only.asked("eth_getBlockByHash")), (1, 0));
 }
 
@@ -106,7 +106,7 @@ async fn a_call_that_reverts_on_both_nodes_has_no_output() {
         })
     };
     let (first, second) = (refuses().await, refuses().await);
-    assert_eq!(price(&nodes(&[&first, &second], PATIENT)).await.unwrap(), None);
+    assert_eq!(price(&nodes(&[&first, &second], LONG_TIMEOUT)).await.unwrap(), None);
 }
 
 const POOL: Address = Address::repeat_byte(0x9a);
@@ -151,21 +151,25 @@ async fn a_tick_has_changed_if_one_of_two_nodes_says_so() {
     let cases: [[&'static [u8]; 2]; 3] = [[&[10], &[]], [&[], &[10]], [&[10], &[10]]];
     for said in cases {
         let (first, second) = (shows_ticks(said[0], 8).await, shows_ticks(said[1], 8).await);
-        assert_eq!(changed_ticks(&nodes(&[&first, &second], PATIENT)).await.unwrap(), Some(vec![10]), "{said:?}");
+        assert_eq!(changed_ticks(&nodes(&[&first, &second], LONG_TIMEOUT)).await.unwrap(), Some(vec![10]), "{said:?}");
     }
     let (first, second) = (shows_ticks(&[10], 8).await, shows_ticks(&[20], 8).await);
-    assert_eq!(changed_ticks(&nodes(&[&first, &second], PATIENT)).await.unwrap(), Some(vec![10, 20]));
-    assert_eq!(changed_ticks(&nodes(&[&first], PATIENT)).await.unwrap(), Some(vec![10]), "the only one is believed");
+    assert_eq!(changed_ticks(&nodes(&[&first, &second], LONG_TIMEOUT)).await.unwrap(), Some(vec![10, 20]));
+    assert_eq!(
+        changed_ticks(&nodes(&[&first], LONG_TIMEOUT)).await.unwrap(),
+        Some(vec![10]),
+        "the only one is believed"
+    );
 }
 
 #[tokio::test]
 async fn the_changes_of_a_block_need_two_nodes_with_the_same_header() {
     let (first, second, liar) = (shows_ticks(&[10], 8).await, shows_ticks(&[], 8).await, shows_ticks(&[], 5).await);
     let down = Scripted::start(|_, _| Reply::Status(500)).await;
-    for alone in [nodes(&[&first, &liar], PATIENT), nodes(&[&first, &down], PATIENT)] {
+    for alone in [nodes(&[&first, &liar], LONG_TIMEOUT), nodes(&[&first, &down], LONG_TIMEOUT)] {
         assert!(changed_ticks(&alone).await.is_err());
     }
-    for two in [nodes(&[&liar, &first, &second], PATIENT), nodes(&[&down, &second, &first], PATIENT)] {
+    for two in [nodes(&[&liar, &first, &second], LONG_TIMEOUT), nodes(&[&down, &second, &first], LONG_TIMEOUT)] {
         assert_eq!(changed_ticks(&two).await.unwrap(), Some(vec![10]));
     }
     // One that is a moment behind is asked again.
@@ -180,9 +184,9 @@ async fn the_changes_of_a_block_need_two_nodes_with_the_same_header() {
         _ => result(json!([])),
     })
     .await;
-    assert_eq!(changed_ticks(&nodes(&[&first, &late], PATIENT)).await.unwrap(), Some(vec![10]));
+    assert_eq!(changed_ticks(&nodes(&[&first, &late], LONG_TIMEOUT)).await.unwrap(), Some(vec![10]));
     let gone = Scripted::start(|_, _| result(Value::Null)).await;
-    assert_eq!(changed_ticks(&nodes(&[&gone], PATIENT)).await.unwrap(), None);
+    assert_eq!(changed_ticks(&nodes(&[&gone], LONG_TIMEOUT)).await.unwrap(), None);
 }
 
 /// The ticks that have changed, and whether the pool has to be read again.
@@ -195,10 +199,10 @@ async fn doubted(nodes: &Nodes) -> Result<(Vec<i32>, bool), ChainError> {
 async fn a_bloom_filter_that_one_node_invents_makes_no_pool_doubtful() {
     let (first, second) = (shows_ticks(&[], 8).await, shows_ticks(&[], 8).await);
     let liar = shows_bloom(&[], 8, Bloom::repeat_byte(0xff)).await;
-    let all = nodes(&[&liar, &first, &second], PATIENT);
+    let all = nodes(&[&liar, &first, &second], LONG_TIMEOUT);
     assert_eq!(doubted(&all).await.unwrap(), (vec![], false));
     assert_eq!(accused(&all).await, [host(&liar)]);
-    let both = nodes(&[&liar, &first], PATIENT);
+    let both = nodes(&[&liar, &first], LONG_TIMEOUT);
     assert!(matches!(doubted(&both).await, Err(ChainError::NotSeconded(_))));
     assert_eq!(accused(&both).await, [host(&liar), host(&first)]);
 }
@@ -210,18 +214,18 @@ async fn a_node_without_the_logs_that_its_header_hints_at_does_not_count_where_t
     bloom.accrue(BloomInput::Raw(UniswapPool::Burn::SIGNATURE_HASH.as_slice()));
     let shows = |ticks: &'static [u8]| shows_bloom(ticks, 8, bloom);
     let (first, second, silent) = (shows(&[10]).await, shows(&[10]).await, shows(&[]).await);
-    let all = nodes(&[&silent, &first, &second], PATIENT);
+    let all = nodes(&[&silent, &first, &second], LONG_TIMEOUT);
     assert_eq!(doubted(&all).await.unwrap(), (vec![10], false));
     assert_eq!(accused(&all).await, [host(&silent)]);
     // Without a third that answers, it may be either of them that is right.
     let dead = Scripted::start(|_, _| Reply::Silence).await;
-    for few in [nodes(&[&silent, &first], PATIENT), nodes(&[&first, &silent, &dead], PATIENT)] {
+    for few in [nodes(&[&silent, &first], LONG_TIMEOUT), nodes(&[&first, &silent, &dead], LONG_TIMEOUT)] {
         assert_eq!(doubted(&few).await.unwrap(), (vec![10], true));
     }
     // The hint is often a false positive, and two that both show no logs are enough to say so.
     let too = shows(&[]).await;
     let third = Scripted::start(|_, _| Reply::Silence).await;
-    assert_eq!(doubted(&nodes(&[&silent, &too, &third], PATIENT)).await.unwrap(), (vec![], true));
+    assert_eq!(doubted(&nodes(&[&silent, &too, &third], LONG_TIMEOUT)).await.unwrap(), (vec![], true));
     assert_eq!(third.asked("eth_getBlockByHash"), 0, "nobody else is asked");
 }
 
@@ -241,7 +245,7 @@ async fn the_changes_of_a_block_wait_for_a_second_node_as_long_as_prices_do() {
         _ => result(json!([])),
     })
     .await;
-    assert_eq!(changed_ticks(&nodes(&[&first, &late], PATIENT)).await.unwrap(), Some(vec![10]));
+    assert_eq!(changed_ticks(&nodes(&[&first, &late], LONG_TIMEOUT)).await.unwrap(), Some(vec![10]));
 }
 
 /// A node by whose trace the recipient refused a plain payment, or did not; or one that offers no traces.
@@ -268,7 +272,7 @@ async fn a_recipient_is_blamed_by_all_traces_or_not_at_all() {
         (None, None, None),
     ] {
         let (one, other) = (traces(first).await, traces(second).await);
-        assert_eq!(nodes(&[&one, &other], PATIENT).blame(hash(1), &suspects).await.unwrap(), expected);
+        assert_eq!(nodes(&[&one, &other], LONG_TIMEOUT).blame(hash(1), &suspects).await.unwrap(), expected);
     }
     let (one, dead) = (traces(Some(true)).await, Scripted::start(|_, _| Reply::Silence).await);
     let both = nodes(&[&one, &dead], Duration::from_millis(300));

@@ -5,7 +5,7 @@ use std::time::Duration;
 use alloy::primitives::keccak256;
 use evm::{Refusal, SendOutcome};
 
-use crate::scripted::{PATIENT, Reply, Scripted, hash, nodes, result};
+use crate::scripted::{LONG_TIMEOUT, Reply, Scripted, hash, nodes, result};
 
 const RAW: &[u8] = &[2, 1, 0];
 const SEND: &str = "eth_sendRawTransaction";
@@ -17,7 +17,7 @@ async fn each_endpoint_has_its_own_outcome() {
     let refuses = Scripted::start(|_, _| Reply::Error(-32000, "nonce too low: next nonce 5, tx nonce 3")).await;
     let fails = Scripted::start(|_, _| Reply::Status(502)).await;
     let limits = Scripted::start(|_, _| Reply::Error(-32005, "rate limit")).await;
-    let nodes = nodes(&[&accepts, &knows, &refuses, &fails, &limits], PATIENT);
+    let nodes = nodes(&[&accepts, &knows, &refuses, &fails, &limits], LONG_TIMEOUT);
 
     let mut calls = 0;
     let sent = nodes.send_raw(RAW, |_| calls += 1).await;
@@ -40,7 +40,7 @@ async fn each_endpoint_has_its_own_outcome() {
 async fn a_refusal_by_all_is_the_answer() {
     let refuses = || Scripted::start(|_, _| Reply::Error(-32000, "insufficient funds for gas * price + value"));
     let (one, two) = (refuses().await, refuses().await);
-    let sent = nodes(&[&one, &two], PATIENT).send_raw(RAW, |_| ()).await;
+    let sent = nodes(&[&one, &two], LONG_TIMEOUT).send_raw(RAW, |_| ()).await;
     assert_eq!((sent.is_held(), sent.refusal()), (false, Some(&Refusal::InsufficientFunds)));
 }
 
@@ -51,8 +51,9 @@ async fn a_silent_endpoint_does_not_hold_up_the_lane() {
     // The timeout is far away: returning at all shows that the silent endpoint was not waited for.
     let nodes = nodes(&[&silent, &accepts], Duration::from_secs(3_600));
     let mut first = None;
-    let sent =
-        tokio::time::timeout(PATIENT, nodes.send_raw(RAW, |outcome| first = Some(outcome.is_held()))).await.unwrap();
+    let sent = tokio::time::timeout(LONG_TIMEOUT, nodes.send_raw(RAW, |outcome| first = Some(outcome.is_held())))
+        .await
+        .unwrap();
     assert!(matches!(&sent.outcomes[..], [SendOutcome::Unanswered, SendOutcome::Accepted]));
     assert_eq!(first, Some(true));
     silent.until_asked(SEND, 1).await;
@@ -61,7 +62,7 @@ async fn a_silent_endpoint_does_not_hold_up_the_lane() {
 #[tokio::test]
 async fn a_send_goes_on_when_its_caller_hangs_up() {
     let (one, two) = (Scripted::start(|_, _| Reply::Silence).await, Scripted::start(|_, _| Reply::Silence).await);
-    let nodes = nodes(&[&one, &two], PATIENT);
+    let nodes = nodes(&[&one, &two], LONG_TIMEOUT);
     {
         let send = nodes.send_raw(RAW, |_| ());
         tokio::pin!(send);

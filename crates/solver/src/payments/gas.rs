@@ -123,9 +123,9 @@ const fn relay(trades: bool) -> u64 {
     if trades { 360_000 } else { 175_000 }
 }
 
-/// The gas limit of such a deposit, a quarter above the estimate: storage may change until it is mined. The estimate is
-/// the word of one node, and counts from what was measured, and charged for: a low one would have the relay fail at our
-/// cost. `most` is the gas that it was estimated within.
+/// The gas limit of such a deposit, a quarter above the estimate: storage may change until it is mined. One node
+/// says the estimate, so the limit is at least the gas that was measured and charged for: a lower one would have the
+/// relay fail at our cost. `most` is the gas that it was estimated within.
 pub fn relay_within(estimate: u64, trades: bool, most: u64) -> u64 {
     estimate.saturating_add(estimate / 4).max(relay(trades)).min(most)
 }
