@@ -1,14 +1,26 @@
 //! Column types of our own tables beyond the plain ones.
 
+use alloy_primitives::B256;
+use domain::ids::RequestId;
 use domain::money::Amount;
 
-use crate::{Row, StoreError};
+use crate::{Row, StoreError, Value};
 
 impl Row {
     /// An on-chain amount, stored as decimal text: it is never compared or summed in SQL.
     pub fn amount(&self, index: usize) -> Result<Amount, StoreError> {
         self.text(index)?.parse().map_err(|_| unknown(index, "an amount"))
     }
+
+    /// The request that a payment is about: zero in its column where there is none.
+    pub(crate) fn about(&self, index: usize) -> Result<Option<RequestId>, StoreError> {
+        Ok(Some(self.request_id(index)?).filter(|id| !id.0.is_zero()))
+    }
+}
+
+/// The column that [`Row::about`] reads.
+pub(crate) fn about(request: Option<RequestId>) -> Value {
+    request.map_or(B256::ZERO, |id| id.0).into()
 }
 
 /// The error for a column text that this build does not know.

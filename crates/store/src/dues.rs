@@ -6,13 +6,14 @@ use domain::money::Amount;
 use domain::time::Timestamp;
 
 use crate::payments::{Purpose, Subject, by, purpose};
-use crate::{Row, StoreError, Tx, Value};
+use crate::{Row, StoreError, Tx, Value, columns};
 
 /// A payment to be made, before it has a lane and a nonce.
 #[derive(Clone, Debug)]
 pub struct Due {
     pub subject: Subject,
-    pub request: RequestId,
+    /// None if the payment is about no request.
+    pub request: Option<RequestId>,
     pub chain: ChainId,
     /// The token address; zero for the native currency.
     pub currency: Address,
@@ -36,7 +37,7 @@ impl Due {
 fn from_row(row: &Row) -> Result<Due, StoreError> {
     Ok(Due {
         subject: Subject::restore(purpose(row, 0)?, row.b256(1)?, OrderId(row.b256(3)?)),
-        request: RequestId(row.b256(2)?),
+        request: row.about(2)?,
         chain: ChainId(row.uint(4)?),
         currency: row.address(5)?,
         recipient: row.address(6)?,
@@ -54,7 +55,7 @@ pub fn put(tx: &mut Tx<'_>, due: &Due, reason: &str, now: Timestamp) -> Result<(
         &[
             due.purpose().as_str().into(),
             due.subject.key().into(),
-            due.request.0.into(),
+            columns::about(due.request),
             due.order().0.into(),
             due.chain.0.try_into()?,
             due.currency.into(),

@@ -8,7 +8,7 @@ pub use domain::subject::{Purpose, Subject};
 use domain::time::Timestamp;
 
 use crate::blocks::Cursor;
-use crate::columns::unknown;
+use crate::columns::{self, unknown};
 use crate::{Row, StoreError, Tx, Value};
 use crate::{lanes, relays};
 
@@ -45,8 +45,8 @@ pub(crate) fn by(subject: &Subject) -> [Value; 2] {
 #[derive(Clone, Debug)]
 pub struct Payment {
     pub subject: Subject,
-    /// Zero if no request is concerned.
-    pub request: RequestId,
+    /// None if the payment is about no request.
+    pub request: Option<RequestId>,
     pub chain: ChainId,
     pub wallet: Address,
     pub nonce: u64,
@@ -115,7 +115,7 @@ fn from_row(row: &Row) -> Result<PaymentRow, StoreError> {
         state: state.ok_or(unknown(1, "a state"))?,
         payment: Payment {
             subject: Subject::restore(purpose(row, 2)?, row.b256(3)?, OrderId(row.b256(5)?)),
-            request: RequestId(row.b256(4)?),
+            request: row.about(4)?,
             chain: ChainId(row.uint(6)?),
             wallet: row.address(7)?,
             nonce: row.uint(8)?,
@@ -147,7 +147,7 @@ fn insert(tx: &mut Tx<'_>, payment: &Payment, fees: Fees, now: Timestamp) -> Res
         &[
             payment.purpose().as_str().into(),
             payment.subject.key().into(),
-            payment.request.0.into(),
+            columns::about(payment.request),
             payment.order().0.into(),
             payment.chain.0.try_into()?,
             payment.wallet.into(),

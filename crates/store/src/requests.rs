@@ -81,6 +81,11 @@ pub fn lock(tx: &mut Tx<'_>, id: RequestId) -> Result<Option<Request>, StoreErro
     tx.row(sql, &[id.0.into()])?.as_ref().map(from_row).transpose()
 }
 
+/// Locks the request that a payment is about, if it is about one.
+pub fn lock_about(tx: &mut Tx<'_>, id: Option<RequestId>) -> Result<Option<Request>, StoreError> {
+    id.map_or(Ok(None), |id| lock(tx, id))
+}
+
 /// Finds an order's request and locks its row until the unit ends. The first call turns the quote into a request.
 pub fn lock_order(tx: &mut Tx<'_>, id: OrderId) -> Result<Option<Request>, StoreError> {
     // A child takes no deposit: the id in place of its order is its deposit's key.

@@ -9,7 +9,7 @@ use causeway::config::{Config, GasRefillConfig, Source};
 use causeway::local::OPERATOR_TOKEN;
 use causeway::service::Service;
 use devnet::Chain;
-use domain::ids::{OrderId, RequestId};
+use domain::ids::OrderId;
 use domain::money::Amount;
 use serde_json::{Value, json};
 use store::payments::{self, Fees, Payment, Purpose, Subject};
@@ -188,7 +188,7 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
     let chain = domain::ids::ChainId(BASE);
     let forged = move |subject, target, tenths| Payment {
         subject,
-        request: RequestId(B256::ZERO),
+        request: None,
         chain,
         wallet: treasury,
         // All have the next nonce: any that were signed would be mined.

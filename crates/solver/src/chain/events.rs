@@ -13,7 +13,7 @@ use store::treasury_transfers::TreasuryTransferId;
 use store::{Tx, blocks, deposits, doubtful_blocks, fast_fills, payments, requests, risk, treasury_transfers};
 
 use crate::chain::finality;
-use crate::chain::payment_events::{finalise, mined, retry, sweep};
+use crate::chain::payment_events::{expire_halted, finalise, mined, retry};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::handle::ChainHandle;
@@ -104,7 +104,7 @@ pub(crate) fn apply(
         BlockEvent::TreasuryTransfer(seen) => funding::apply(tx, handle, head, seen, context).map(|()| Vec::new()),
         BlockEvent::TreasuryTransferFinal(id) => transfer_final(tx, handle, *id, context).map(|()| Vec::new()),
         BlockEvent::Due(due) => retry(tx, head, due, context),
-        BlockEvent::WaitsForHalted(due) => sweep(tx, head, due, context),
+        BlockEvent::WaitsForHalted(due) => expire_halted(tx, head, due, context),
         BlockEvent::Lost(id) => match requests::lock(tx, *id)? {
             // A fast-filled request has another reason to wait for its deposit.
             Some(request) if fast_fills::of_order(tx, request.order_id)?.is_some() => Ok(Vec::new()),

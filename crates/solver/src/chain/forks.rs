@@ -179,7 +179,7 @@ fn undo_batch(
     }
     for stored in &unmined {
         // The same bytes are sent again; the request keeps its state.
-        requests::lock(tx, stored.payment.request)?;
+        requests::lock_about(tx, stored.payment.request)?;
         let state = payment::step(stored.state, payment::Event::Unmined)?;
         payments::set_state(tx, stored.id, state, context.now)?;
         payments::set_mined(tx, stored.id, None)?;

@@ -55,7 +55,7 @@ pub(crate) fn mined(
         }
         return Ok(Vec::new());
     };
-    let request = requests::lock(tx, concerned(&stored))?;
+    let request = requests::lock_about(tx, about(&stored))?;
     let ours = is_attempt(&stored, sent);
     if !ours && !handle.is_treasury_lane(sent.from) {
         foreign(tx, handle, sent)?;
@@ -132,9 +132,9 @@ fn keep_record(
 }
 
 /// The request that a payment is about. A relay is the user's own transaction, and no payment of the request.
-fn concerned(stored: &PaymentRow) -> RequestId {
+fn about(stored: &PaymentRow) -> Option<RequestId> {
     match stored.payment.subject {
-        Subject::Relay(request) => request,
+        Subject::Relay(request) => Some(request),
         _ => stored.payment.request,
     }
 }
@@ -187,7 +187,7 @@ pub(crate) fn finalise(
     stored: &PaymentRow,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
-    let mut request = requests::lock(tx, concerned(stored))?;
+    let mut request = requests::lock_about(tx, about(stored))?;
     if finality::undo_payment(tx, stored, context)? {
         return Ok(Vec::new());
     }
@@ -274,7 +274,7 @@ pub(crate) fn retry(
     due: &Due,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
-    let mut request = requests::lock(tx, due.request)?;
+    let mut request = requests::lock_about(tx, due.request)?;
     let Some(due) = dues::find(tx, &due.subject)? else { return Ok(Vec::new()) };
     let open = request.as_ref().is_some_and(|request| !request.state.is_terminal());
     if let (Purpose::Relay, Some(request)) = (due.purpose(), &mut request)
@@ -298,7 +298,7 @@ pub(crate) fn retry(
         (Outcome::NotNow(reason), _) => {
             keep(tx, &due, &reason, context)?;
             if reason == Reason::NeedsPerson && !dues::is_left_to_depository(tx, &due.subject)? {
-                error!(chain.id = %due.chain, request.id = %due.request, "a payment failed twice and waits for a person");
+                error!(chain.id = %due.chain, request.id = due.request.map(display), "a payment failed as often as it may, and waits for a person");
                 dues::park(tx, &due.subject)?;
             }
             Ok(Vec::new())
@@ -322,13 +322,13 @@ pub(crate) fn retry(
 
 /// Gives up a fill on a chain that stands still or is paused once its time is over by a block of the origin: no block
 /// of its own chain would tell. Until then it waits.
-pub(crate) fn sweep(
+pub(crate) fn expire_halted(
     tx: &mut Tx<'_>,
     head: Head,
     due: &Due,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
-    let request = requests::lock(tx, due.request)?;
+    let request = requests::lock_about(tx, due.request)?;
     let Some(due) = dues::find(tx, &due.subject)? else { return Ok(Vec::new()) };
     let Some(mut request) = request.filter(|request| !request.state.is_terminal()) else { return Ok(Vec::new()) };
     if let Some(reason) = deposit::fill_too_late(&request.quote, head.timestamp()) {

@@ -194,9 +194,8 @@ fn tell(
 /// The reason why a void fill failed, as far as it is known; the request gets its details at once.
 pub fn reason(tx: &mut Tx<'_>, stored: &PaymentRow, request: Option<&Request>) -> Result<FailReason, SolverError> {
     let payment = &stored.payment;
-    let Some(failure) = records::last_failure(tx, payment.request, payment.chain, Direction::Out)? else {
-        return Ok(FailReason::TransactionReverted);
-    };
+    let last = payment.request.map(|id| records::last_failure(tx, id, payment.chain, Direction::Out));
+    let Some(failure) = last.transpose()?.flatten() else { return Ok(FailReason::TransactionReverted) };
     if let Some(request) = request.filter(|request| !request.state.is_terminal()) {
         requests::set_details(tx, request.id, &failure.details)?;
     }

@@ -146,7 +146,7 @@ async fn paid_after_all(solver: &Arc<Solver>, handle: &ChainHandle, stored: &Pay
     let (id, now) = (stored.id, solver.now());
     let what =
         format!("the venue showed payment {} as failed, and shows it as executed now: it is not made again", id.0);
-    error!(chain.id = %handle.id(), request.id = %stored.payment.request, "{what}");
+    error!(chain.id = %handle.id(), request.id = stored.payment.request.map(display), "{what}");
     handle.health.alarms.raise(Alarm::FinalBlockDiffers, what);
     let unit = move |tx: &mut Tx<'_>| {
         let Some(stored) = payments::find(tx, id)?.filter(|stored| stored.state == State::Reverted) else {

@@ -75,7 +75,7 @@ pub(crate) fn sweep(
     let payment = Unassigned {
         subject: Subject::Sweep(id),
         // No request is told of it: its deposit is what they are about.
-        request: RequestId(B256::ZERO),
+        request: None,
         recipient: handle.chain.depository,
         call: call(factory, given, decided, order, id),
         fees,

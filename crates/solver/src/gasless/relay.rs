@@ -111,7 +111,7 @@ fn send(
 ) -> Result<Option<PaymentRow>, SolverError> {
     let due = Due {
         subject: Subject::Relay(request.id),
-        request: request.id,
+        request: Some(request.id),
         chain: relay.chain,
         currency: Address::ZERO,
         recipient: relay.target,

@@ -236,7 +236,7 @@ pub fn key_of(digest: Digest) -> B256 {
 #[cfg(test)]
 pub(crate) mod tests {
     use alloy::primitives::{Address, Bytes, U256};
-    use domain::ids::{OrderId, RequestId};
+    use domain::ids::OrderId;
     use domain::money::Amount;
     use domain::payment::State;
     use domain::subject::Subject;
@@ -268,7 +268,7 @@ pub(crate) mod tests {
             state: State::Decided,
             payment: Payment {
                 subject: Subject::Fill(order),
-                request: RequestId(B256::ZERO),
+                request: None,
                 chain: domain::venue::CHAIN,
                 wallet: AccountIndex::new(722_011).unwrap().packed(),
                 nonce: 5,

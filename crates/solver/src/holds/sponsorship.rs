@@ -94,7 +94,7 @@ pub fn found(
             None => {}
         }
         let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
-        ledger::impose_hold(tx, &Hold { id, wallet, amount, request: Some(payment.request) }, context.now)?;
+        ledger::impose_hold(tx, &Hold { id, wallet, amount, request: payment.request }, context.now)?;
     }
     Ok(())
 }
@@ -242,7 +242,7 @@ fn set_aside(
         return Ok(amount <= open.hold.amount || ledger::change_hold(tx, open.hold.id, amount, context.now)?);
     }
     let id = HoldId { kind, subject, attempt: ledger::next_attempt(tx, kind, subject)? };
-    let hold = Hold { id, wallet, amount, request: Some(due.request) };
+    let hold = Hold { id, wallet, amount, request: due.request };
     match ledger::open_hold(tx, &hold, context.now)? {
         Opened::Now | Opened::Already(_) => Ok(true),
         Opened::TooLow(_) => Ok(false),
@@ -304,11 +304,12 @@ fn book(tx: &mut Tx<'_>, paid: &PaymentRow, context: &PayContext) -> Result<(), 
     let Some(outcome) = outcomes::find(tx, paid.id)? else {
         // The fill was found on the chain, and its currencies are no longer served: its outcome is unknown.
         if let Some(hold) = hold {
-            warn!(request.id = %request, "a sponsored fill was imported, and its sponsor is not charged");
+            warn!(request.id = request.map(display), "a sponsored fill was imported, and its sponsor is not charged");
             ledger::void_hold(tx, hold.hold.id, context.now)?;
         }
         return Ok(());
     };
+    let request = request.ok_or(SolverError::InvariantViolated("a fill of no request"))?;
     let mut app = outcome.app_entries(payment, request)?;
     app.sort_by_key(Entry::wallet);
     let sponsor = outcome.sponsor_entries(payment, request)?;

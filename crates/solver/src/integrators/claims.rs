@@ -252,7 +252,7 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
         context.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
     let due = Due {
         subject: Subject::Claim(claim.id),
-        request: RequestId(claim.id),
+        request: Some(RequestId(claim.id)),
         chain: claim.chain,
         currency: claim.currency,
         recipient: claim.recipient,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, B256, U256, keccak256};
 use domain::gas_refill::{GasLevels, Refill};
-use domain::ids::{ChainId, RequestId};
+use domain::ids::ChainId;
 use domain::money::Amount;
 use evm::{At, NonceTag, calldata};
 use metrics::gauge;
@@ -291,8 +291,7 @@ fn pay(
         through_spend_limiter: false,
         relayer: None,
     };
-    let (subject, request) = (Subject::Refill(name), RequestId(B256::ZERO));
-    let payment = Unassigned { subject, request, recipient: refill.wallet, call, fees };
+    let payment = Unassigned { subject: Subject::Refill(name), request: None, recipient: refill.wallet, call, fees };
     let row = lane::assign(tx, Chosen::treasury(handle), handle, payment, context)?;
     if row.payment.nonce != nonce {
         return Err(SolverError::InvariantViolated("the treasury's lane moved while it was held"));

@@ -175,7 +175,7 @@ pub(super) fn import(
     let payment = Payment {
         subject,
         // An order whose quote the backup does not hold is settled all the same.
-        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
+        request: request.as_ref().map(|request| request.id),
         chain,
         wallet: sent.from,
         nonce: sent.nonce,
@@ -288,7 +288,7 @@ fn import_payout(
     let subject = Subject::Payout { nonce, settles };
     let payment = Payment {
         subject,
-        request: request.as_ref().map_or(RequestId(B256::ZERO), |request| request.id),
+        request: request.as_ref().map(|request| request.id),
         chain,
         wallet: sent.from,
         nonce: sent.nonce,
@@ -342,7 +342,7 @@ fn import_claim(
     let target = sent.to.unwrap_or_default();
     let payment = Payment {
         subject: Subject::Claim(shown.id),
-        request: RequestId(shown.id),
+        request: Some(RequestId(shown.id)),
         chain: handle.id(),
         wallet: sent.from,
         nonce: sent.nonce,

@@ -78,7 +78,7 @@ fn resolve(
         let terms = quote.terms.as_ref().ok_or(SolverError::InvariantViolated("a fill without an order"))?;
         Ok(Resolved::Due(Due {
             subject: Subject::Fill(request.order_id),
-            request: request.id,
+            request: Some(request.id),
             chain: terms.payout.chain,
             currency: evm(&terms.payout.address)?,
             recipient: evm(&quote.payee(terms))?,
@@ -100,7 +100,7 @@ fn resolve(
             let Some(recipient) = recipient else { return Ok(Resolved::Nobody) };
             Ok(Resolved::Due(Due {
                 subject: Subject::Refund(request.order_id),
-                request: request.id,
+                request: Some(request.id),
                 chain: deposit.chain,
                 currency: deposit.currency,
                 recipient,

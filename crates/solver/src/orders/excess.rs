@@ -69,7 +69,7 @@ pub fn give_back(tx: &mut Tx<'_>, order: OrderId, context: &PayContext) -> Resul
     }
     let due = Due {
         subject: Subject::Excess(DepositKey(deposit.key())),
-        request: request.id,
+        request: Some(request.id),
         chain: deposit.chain,
         currency: deposit.currency,
         recipient,

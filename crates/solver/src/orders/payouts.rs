@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
-use domain::ids::{OrderId, RequestId};
+use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::payout::{Kind, MAX_VOIDS, State};
 use domain::request::{Event, State as RequestState};
@@ -179,7 +179,7 @@ fn pay(
     let settles = request.as_ref().map_or(OrderId(stored.payout.subject), |request| request.order_id);
     let payment = Unassigned {
         subject: Subject::Payout { nonce: stored.payout.nonce, settles },
-        request: request.map_or(RequestId(B256::ZERO), |request| request.id),
+        request: request.map(|request| request.id),
         recipient: stored.payout.recipient,
         call: call.clone(),
         fees,
@@ -263,8 +263,7 @@ fn refunded(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<OrderId>, Solv
     Ok(settled.map(|(_, settlement)| settlement.order))
 }
 
-/// The request that a payout ends, held until the unit ends: that of the order it refunds, or the one that a deposit
-/// which paid for none has become.
+/// The request that a payout ends, locked: that of the order it refunds, or the child that an unmatched deposit became.
 fn concerned(tx: &mut Tx<'_>, stored: &PayoutRow) -> Result<Option<Request>, SolverError> {
     if stored.payout.kind != Kind::Refund {
         return Ok(None);

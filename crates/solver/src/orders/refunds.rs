@@ -1,9 +1,7 @@
 //! Returns: deposits that pay for no order go back to their depositor.
 
-use alloy::primitives::B256;
 use domain::deposit_address::Kind;
 use domain::fail::FailReason;
-use domain::ids::RequestId;
 use domain::subject::DepositKey;
 use store::deposits::{DepositId, DepositRow, ReturnDue};
 use store::dues::Due;
@@ -74,7 +72,7 @@ pub fn return_to_depositor(
     }
     let due = Due {
         subject: Subject::Return { row: stored.id.0, key: DepositKey(key) },
-        request: requests::lock(tx, children::id(stored))?.map_or(RequestId(B256::ZERO), |child| child.id),
+        request: requests::lock(tx, children::id(stored))?.map(|child| child.id),
         chain: deposit.chain,
         currency: deposit.currency,
         recipient: deposit.depositor,

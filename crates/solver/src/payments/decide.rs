@@ -1,9 +1,7 @@
 //! The decision to pay, in five stages: guard, amount, sponsor, call, lane.
 
-use alloy::primitives::B256;
 use domain::deposit;
 use domain::fail::FailReason;
-use domain::ids::RequestId;
 use domain::money::Amount;
 use domain::outcome::{Outcome as FillOutcome, is_live};
 use domain::quote::{Quote, Swap};
@@ -283,7 +281,7 @@ fn into_lane(
     }
     let request = match due.purpose() {
         // The user's own transaction is no payment of the request.
-        Purpose::Relay => RequestId(B256::ZERO),
+        Purpose::Relay => None,
         _ => due.request,
     };
     let payment = Unassigned { subject: due.subject, request, recipient: due.recipient, call, fees: chain.fees };
@@ -310,7 +308,9 @@ fn into_lane(
 /// The end of a fill that waits for its trial, or failed it.
 fn not_made(tx: &mut Tx<'_>, due: &Due, quote: &Quote, verdict: Option<Verdict>) -> Result<Stop, StoreError> {
     let Some(Verdict::Refuses(revert)) = verdict else { return Ok(Stop::not_now(Reason::Untried)) };
-    requests::set_details(tx, due.request, &revert.to_string())?;
+    if let Some(request) = due.request {
+        requests::set_details(tx, request, &revert.to_string())?;
+    }
     Ok(Stop::Because(Outcome::CannotFill(trial::reason(quote, &revert))))
 }
 

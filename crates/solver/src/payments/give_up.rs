@@ -94,7 +94,8 @@ pub(super) fn ending(
 }
 
 fn is_fill_ending(tx: &mut Tx<'_>, payment: &Payment, time: Timestamp) -> Result<bool, StoreError> {
-    let Some(request) = requests::find(tx, payment.request)? else { return Ok(false) };
+    let Some(id) = payment.request else { return Ok(false) };
+    let Some(request) = requests::find(tx, id)? else { return Ok(false) };
     let deadline = request.quote.terms.as_ref().map_or(i64::MAX, |terms| i64::from(terms.deadline));
     let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);
     Ok(open && time.secs() > deadline.saturating_sub(LAST_MINUTES_SECS))

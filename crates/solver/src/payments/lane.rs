@@ -21,8 +21,8 @@ use crate::payments::call::PaymentCall;
 #[derive(Clone, Debug)]
 pub(crate) struct Unassigned {
     pub subject: Subject,
-    /// Zero if the payment has no request.
-    pub request: RequestId,
+    /// None if the payment is about no request.
+    pub request: Option<RequestId>,
     pub recipient: Address,
     pub call: PaymentCall,
     pub fees: Fees,

@@ -92,7 +92,7 @@ async fn look(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize) -> b
 async fn deliver(solver: &Arc<Solver>, handle: &Arc<ChainHandle>, lane: usize, payment: PaymentRow) {
     if let Err(error) = send(solver, handle, lane, &payment).await {
         warn!(
-            request.id = %payment.payment.request, chain.id = %handle.id(), error = %Chained(&error),
+            request.id = payment.payment.request.map(display), chain.id = %handle.id(), error = %Chained(&error),
             "a payment could not be sent, trying again later"
         );
     }
@@ -117,7 +117,7 @@ pub(crate) async fn send(
         // A used nonce is no verdict: the walk finds the transaction that used it, or the search for missed payments.
         counter!("causeway_sends_refused_total", "chain" => handle.id().to_string()).increment(1);
         warn!(
-            request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce,
+            request.id = stored.payment.request.map(display), chain.id = %handle.id(), nonce = stored.payment.nonce,
             outcomes = ?sent.outcomes, "no node holds the payment yet"
         );
         if sent.is_refused() && stored.payment.purpose() == Purpose::Relay && !stored.cancelled {
@@ -173,7 +173,7 @@ pub(super) fn note_sent(
     context: &PayContext,
 ) -> Result<(), SolverError> {
     // The request is locked before its payment is touched, as everywhere.
-    let request = requests::lock(tx, stored.payment.request)?;
+    let request = requests::lock_about(tx, stored.payment.request)?;
     let state = payment::step(stored.state, payment::Event::Sent)?;
     if state != State::Sent {
         return Ok(());
@@ -356,7 +356,7 @@ async fn bump(
         })
         .await?;
     if cancels && !stored.cancelled {
-        warn!(request.id = %stored.payment.request, chain.id = %handle.id(), nonce = stored.payment.nonce, "giving up a payment");
+        warn!(request.id = stored.payment.request.map(display), chain.id = %handle.id(), nonce = stored.payment.nonce, "giving up a payment");
         counter!("causeway_cancels_total", "chain" => handle.id().to_string()).increment(1);
         solver.crash("cancel.committed");
     }

@@ -137,13 +137,13 @@ async fn send(
         Sent::Taken => {}
         Sent::Refused(error) => {
             counter!("causeway_sends_refused_total", "chain" => handle.id().to_string()).increment(1);
-            warn!(request.id = %stored.payment.request, nonce = stored.payment.nonce, %error, "the venue does not take a payment yet");
+            warn!(request.id = stored.payment.request.map(display), nonce = stored.payment.nonce, %error, "the venue does not take a payment yet");
             let for_good = matches!(error, VenueError::Refused { .. }) && !error.is_invalid_nonce();
             return Ok(if for_good { Outcome::Refused } else { Outcome::Unknown });
         }
         Sent::Unknown(error) => {
             // It may have been taken. The next pass looks its nonce up before anything is sent.
-            debug!(request.id = %stored.payment.request, nonce = stored.payment.nonce, %error, "a payment may have been taken");
+            debug!(request.id = stored.payment.request.map(display), nonce = stored.payment.nonce, %error, "a payment may have been taken");
             return Ok(Outcome::Unknown);
         }
     }
@@ -193,7 +193,11 @@ async fn renewed(
     };
     let written = solver.store.write(unit).await?;
     if cancels && !stored.cancelled {
-        warn!(request.id = %stored.payment.request, nonce = stored.payment.nonce, "giving up a payment on the venue");
+        warn!(
+            request.id = stored.payment.request.map(display),
+            nonce = stored.payment.nonce,
+            "giving up a payment on the venue"
+        );
         counter!("causeway_cancels_total", "chain" => handle.id().to_string()).increment(1);
         solver.crash("cancel.committed");
     }
@@ -221,10 +225,8 @@ fn is_old(solver: &Solver, stored: &PaymentRow) -> bool {
 
 /// True for a fill whose order cannot be filled any more, by the venue's clock.
 async fn is_ended(solver: &Arc<Solver>, handle: &ChainHandle, stored: &PaymentRow) -> Result<bool, SolverError> {
-    if stored.payment.purpose() != Purpose::Fill {
-        return Ok(false);
-    }
-    let (id, now) = (stored.payment.request, solver.context().chain_time(handle.id()));
+    let (Purpose::Fill, Some(id)) = (stored.payment.purpose(), stored.payment.request) else { return Ok(false) };
+    let now = solver.context().chain_time(handle.id());
     let request = solver.store.read(move |tx| requests::find(tx, id)).await?;
     Ok(request.is_some_and(|request| {
         let open = matches!(request.state, RequestState::Pending | RequestState::Submitted);

@@ -78,7 +78,7 @@ impl Quoter {
         let handle = self.solver.chains.get(&terms.payout.chain).ok_or(Refusal::NoRoute)?;
         let due = Due {
             subject: Subject::Fill(order),
-            request: draft.quote.id,
+            request: Some(draft.quote.id),
             chain: terms.payout.chain,
             currency: terms.payout.address.packed().unwrap_or_default(),
             recipient: draft.quote.payee(terms).packed().unwrap_or_default(),

@@ -149,7 +149,7 @@ async fn a_sponsored_fill_waits_for_prices_instead_of_taking_the_quoted_ones() {
     let reserve = move |tx: &mut Tx<'_>, context: &crate::context::PayContext| {
         let due = Due {
             subject: Subject::Fill(order),
-            request: quote.id,
+            request: Some(quote.id),
             chain: DESTINATION,
             currency: ETH,
             recipient: RECIPIENT,
@@ -195,7 +195,7 @@ async fn a_sponsor_delivers_nothing_out_of_what_a_fast_fill_counts_on() {
             }
             let due = Due {
                 subject: Subject::Fill(order),
-                request: quote.id,
+                request: Some(quote.id),
                 chain: DESTINATION,
                 currency: ETH,
                 recipient: RECIPIENT,
@@ -231,7 +231,7 @@ async fn a_sponsor_of_gas_pays_for_the_sweep_of_an_address() {
             ledger::post(tx, &funds, context.now)?;
             let due = Due {
                 subject: Subject::Fill(order),
-                request: quote.id,
+                request: Some(quote.id),
                 chain: DESTINATION,
                 currency: ETH,
                 recipient: RECIPIENT,

@@ -1,7 +1,6 @@
 //! Cases of the decision to pay: every reason to wait, to refuse, and to pay.
 
 use domain::fail::{FailReason, RefundFailReason};
-use domain::ids::RequestId;
 use domain::money::UsdMicros;
 use domain::payment::State as PaymentState;
 use domain::quote::Quote;
@@ -27,7 +26,7 @@ pub(super) fn fill(quote: &Quote) -> Due {
     let terms = quote.terms.as_ref().unwrap();
     Due {
         subject: Subject::Fill(quote.order().unwrap().id()),
-        request: quote.id,
+        request: Some(quote.id),
         chain: terms.payout.chain,
         currency: terms.payout.address.packed().unwrap(),
         recipient: RECIPIENT,
@@ -145,7 +144,7 @@ async fn a_return_leaves_half_of_every_lane_to_fills() {
     let (quote, _) = world.quote(ETH, ETH, ONE_ETHER).await;
     let returned = |n: u8| Due {
         subject: Subject::Return { row: n.into(), key: DepositKey(alloy::primitives::B256::repeat_byte(n)) },
-        request: RequestId(alloy::primitives::B256::ZERO),
+        request: None,
         ..refund(&quote, ONE_ETHER / 10)
     };
     let mut outcomes = Vec::new();

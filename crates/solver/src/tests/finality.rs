@@ -46,7 +46,7 @@ async fn filled(world: &World) -> (domain::quote::Quote, domain::ids::OrderId, P
 }
 
 async fn find(world: &World, row: &PaymentRow) -> (PaymentRow, Vec<Record>) {
-    let (id, request) = (row.id, row.payment.request);
+    let (id, request) = (row.id, row.payment.request.unwrap());
     let read = move |tx: &mut Tx<'_>| {
         Ok::<_, SolverError>((payments::find(tx, id)?.unwrap(), records::of_request(tx, request)?))
     };

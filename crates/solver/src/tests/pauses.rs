@@ -7,7 +7,7 @@ use store::payments::Subject;
 
 use super::decide::{decide, fill, paid, refund, waits};
 use super::world::*;
-use crate::chain::payment_events::sweep;
+use crate::chain::payment_events::expire_halted;
 use crate::operator::pauses;
 use crate::payments::Reason;
 
@@ -46,7 +46,7 @@ async fn a_fill_that_waits_for_a_paused_chain_is_refunded_once_its_time_is_over(
         let at = evm::Head { time, ..head(BLOCK + 1) };
         let swept = world.unit(move |tx, context| {
             let waiting = dues::fills_from(tx, ORIGIN, DESTINATION, 10)?;
-            sweep(tx, at, &waiting[0], context)
+            expire_halted(tx, at, &waiting[0], context)
         });
         let paid: Vec<_> = swept.await.unwrap().iter().map(|row| row.payment.subject).collect();
         assert_eq!(world.state(quote.id).await, state);

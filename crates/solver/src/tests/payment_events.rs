@@ -14,7 +14,7 @@ use store::records::Failure;
 use store::{Tx, deposits, dues, lanes, payments, records, requests, settlements};
 
 use super::world::*;
-use crate::chain::payment_events::{finalise, mined, retry, sweep};
+use crate::chain::payment_events::{expire_halted, finalise, mined, retry};
 use crate::context::PayContext;
 use crate::error::SolverError;
 use crate::orders;
@@ -216,7 +216,7 @@ async fn a_fill_that_waits_for_a_halted_chain_is_refunded_by_the_origins_time() 
             let waiting = dues::fills_from(tx, ORIGIN, DESTINATION, 10)?;
             assert_eq!(waiting.iter().map(|due| due.subject).collect::<Vec<_>>(), [Subject::Fill(order)]);
             assert!(dues::fills_from(tx, DESTINATION, ORIGIN, 10)?.is_empty());
-            sweep(tx, late, &waiting[0], context)
+            expire_halted(tx, late, &waiting[0], context)
         });
         async move { unit.await.unwrap() }
     };

@@ -107,7 +107,7 @@ async fn the_excess_of_a_deposit_is_not_sent_to_or_from_a_blocked_wallet() {
         list(&mut world, &[who]);
         let excess = Due {
             subject: Subject::Excess(DepositKey(B256::repeat_byte(0xe0))),
-            request: quote.id,
+            request: Some(quote.id),
             chain: ORIGIN,
             currency: ETH,
             recipient: REFUND_TO,

@@ -25,7 +25,7 @@ crate::on_both_engines! {
 fn due(order: u8) -> Due {
     Due {
         subject: Subject::Fill(OrderId(B256::repeat_byte(order))),
-        request: RequestId(B256::repeat_byte(order)),
+        request: Some(RequestId(B256::repeat_byte(order))),
         chain: CHAIN,
         currency: Address::ZERO,
         recipient: Address::repeat_byte(1),

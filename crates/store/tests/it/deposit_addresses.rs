@@ -200,7 +200,7 @@ async fn a_transfer_that_stands_behind_its_sweep_waits_again(database: Database)
         lanes::register(tx, CHAIN, wallet)?;
         let payment = Payment {
             subject: Subject::Sweep(id),
-            request,
+            request: None,
             chain: CHAIN,
             wallet,
             nonce: 0,

@@ -30,7 +30,7 @@ fn pay(tx: &mut Tx<'_>, from: Address, n: u8) -> Result<PaymentRow, StoreError> 
     let payers = payers::lock(tx, CHAIN, BLOCK)?;
     let payment = Payment {
         subject: Subject::Fill(OrderId(B256::repeat_byte(n))),
-        request: RequestId(B256::repeat_byte(n)),
+        request: Some(RequestId(B256::repeat_byte(n))),
         chain: CHAIN,
         wallet: from,
         nonce: 0,

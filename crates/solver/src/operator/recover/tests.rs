@@ -12,7 +12,7 @@ const TARGET: Address = Address::repeat_byte(2);
 fn known(data: Bytes) -> PaymentRow {
     let payment = Payment {
         subject: Subject::Fill(OrderId(B256::ZERO)),
-        request: RequestId(B256::ZERO),
+        request: None,
         chain: ChainId(1),
         wallet: WALLET,
         nonce: 7,
