@@ -56,7 +56,8 @@ pub(crate) struct ListArgs {
     /// Measure only filters whose name contains this text.
     #[arg(long)]
     pub only: Option<String>,
-    /// The most that a filter with an index may take in the largest database, as a multiple of the smallest.
+    /// The most that a filter with an index may take in the largest database, as a multiple of the smallest: at the
+    /// median, and among the fastest tenth of its calls.
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=100))]
     pub max_ratio: u64,
     /// The longest that a page of the dashboard may take in the largest database at the median, in milliseconds.

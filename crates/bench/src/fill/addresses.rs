@@ -224,7 +224,7 @@ mod tests {
     fn a_fifth_more_is_still_as_fast() {
         let size = |addresses, p50_nanos| SizeStats {
             addresses,
-            fill: Latency { count: 1, p50_nanos, p99_nanos: p50_nanos },
+            fill: Latency { count: 1, p10_nanos: p50_nanos, p50_nanos, p99_nanos: p50_nanos },
             search: None,
         };
         for (all, expected) in [(80, false), (120, false), (121, true)] {
