@@ -17,7 +17,7 @@ use crate::error::{ApiError, ErrorBody};
 use crate::json::{Answer, ApiJson};
 use body::QuoteBody;
 pub(crate) use response::rate;
-use response::{PriceResponse, QuoteResponse};
+use response::{Currencies, PriceResponse, QuoteResponse};
 
 /// Prices a transfer and says what to send for it.
 #[utoipa::path(
@@ -82,11 +82,14 @@ fn promise(app: &App, ask: Ask, signed: bool) -> Result<(Answer, Saving), ApiErr
 
 fn written(app: &App, quoted: &Quoted, signed: bool) -> Result<Answer, ApiError> {
     let signature = quoted.order_id.filter(|_| signed).and_then(|order| app.quoter.order_signature(order));
-    // Not by way of `ok_or`, which would copy it: it is large.
-    let Some(response) = QuoteResponse::new(quoted, &app.catalog, &app.rendered, signature) else {
-        return Err(ApiError::Internal);
-    };
-    Answer::of(&response)
+    let currencies = currencies(app, quoted)?;
+    // Read where it is made: it is large, and moving it out of the result would copy it.
+    let response = QuoteResponse::new(quoted, &currencies, signature);
+    Answer::of(response.as_ref().map_err(|_| ApiError::Internal)?)
+}
+
+fn currencies<'a>(app: &'a App, quoted: &Quoted) -> Result<Currencies<'a>, ApiError> {
+    Currencies::of(&quoted.quote, &app.catalog, &app.rendered).ok_or(ApiError::Internal)
 }
 
 /// Prices a transfer without promising it: no steps, nothing kept.
@@ -110,6 +113,7 @@ pub(crate) async fn price(
     let mut ask = body.into_ask(&app.catalog, &caller)?;
     app.quoter.prepare(&mut ask).await?;
     let priced = app.quoter.price(ask)?;
-    let quote = QuoteResponse::new(&priced, &app.catalog, &app.rendered, None).ok_or(ApiError::Internal)?;
+    let currencies = currencies(&app, &priced)?;
+    let quote = QuoteResponse::new(&priced, &currencies, None).map_err(|_| ApiError::Internal)?;
     Answer::of(&quote.into_price())
 }

@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::ops::Deref;
+use std::ptr;
+use std::sync::Arc;
 
 use domain::account::{Account, Vm};
 use domain::catalog::{Catalog, Currency};
 use domain::ids::ChainId;
-use domain::money::{Amount, Signed, UsdMicros};
+use domain::money::{Amount, OutOfRange, Signed, UsdMicros};
 use domain::time::Timestamp;
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -134,6 +136,16 @@ pub(crate) struct AmountBody<'a> {
     minimum_amount: Signed,
 }
 
+impl PartialEq for AmountBody<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        // Each currency is rendered once, so that its place tells it from the others.
+        ptr::eq(self.currency, other.currency)
+            && self.amount == other.amount
+            && self.amount_usd == other.amount_usd
+            && self.minimum_amount == other.minimum_amount
+    }
+}
+
 impl<'a> AmountBody<'a> {
     pub(crate) fn new(currency: Shown<'a>, amount: Amount, usd: UsdMicros) -> Self {
         Self::with_minimum(currency, amount, usd, amount)
@@ -187,8 +199,33 @@ impl Serialize for Members<'_> {
     }
 }
 
+/// The amounts of one answer, each written once: where nothing is swapped, the input is the deposit and the refund too.
+#[derive(Debug, Default)]
+pub(crate) struct Amounts<'a>(Vec<(AmountBody<'a>, WrittenAmount)>);
+
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenAmount(Arc<RawValue>);
+
+impl<'a> Amounts<'a> {
+    /// An error only if an amount cannot be written, as any figure that does not fit.
+    pub(crate) fn write(&mut self, amount: AmountBody<'a>) -> Result<WrittenAmount, OutOfRange> {
+        if let Some((_, written)) = self.0.iter().find(|(known, _)| *known == amount) {
+            return Ok(written.clone());
+        }
+        let written = WrittenAmount(to_raw_value(&amount).map_err(|_| OutOfRange)?.into());
+        self.0.push((amount, written.clone()));
+        Ok(written)
+    }
+}
+
+impl Serialize for WrittenAmount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
 /// Dollars with six decimals.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dollars(pub UsdMicros);
 
 impl Serialize for Dollars {

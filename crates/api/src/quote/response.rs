@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::quote::sponsor::{self, SponsorshipBody};
 use crate::swap_sources::SOURCE;
-use crate::wire::{AmountBody, Dollars, Impact, Percent, Rendered, Shown, Usd};
+use crate::wire::{AmountBody, Amounts, Dollars, Impact, Percent, Rendered, Shown, Usd, WrittenAmount};
 
 mod protocol;
 mod signature;
@@ -63,11 +63,14 @@ pub(crate) struct Details<'a> {
     operation: &'static str,
     sender: &'a str,
     recipient: &'a str,
-    currency_in: AmountBody<'a>,
-    currency_out: AmountBody<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    currency_in: WrittenAmount,
+    #[schema(value_type = AmountBody<'a>)]
+    currency_out: WrittenAmount,
     #[serde(skip_serializing_if = "Option::is_none")]
     currency_gas_topup: Option<AmountBody<'a>>,
-    refund_currency: AmountBody<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    refund_currency: WrittenAmount,
     total_impact: Impact,
     swap_impact: Impact,
     expanded_price_impact: ExpandedImpact,
@@ -84,7 +87,7 @@ pub(crate) struct Details<'a> {
     /// Positive where the fixed rate is worse for the user than the market.
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed_rate_fee: Option<Usd>,
-    route: Route<'a>,
+    route: Route,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -115,24 +118,24 @@ pub(crate) struct Slippage {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Route)]
-pub(crate) struct Route<'a> {
-    origin: RouteSide<'a>,
-    destination: RouteSide<'a>,
+pub(crate) struct Route {
+    origin: RouteSide,
+    destination: RouteSide,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = RouteSide)]
-pub(crate) struct RouteSide<'a> {
-    input_currency: AmountBody<'a>,
-    output_currency: AmountBody<'a>,
+pub(crate) struct RouteSide {
+    #[schema(value_type = AmountBody<'static>)]
+    input_currency: WrittenAmount,
+    #[schema(value_type = AmountBody<'static>)]
+    output_currency: WrittenAmount,
     router: &'static str,
     included_swap_sources: &'static [&'static str],
 }
 
 /// The four currencies of a quote, and the native ones.
-struct Currencies<'a> {
+pub(crate) struct Currencies<'a> {
     origin: Shown<'a>,
     deposit: Shown<'a>,
     payout: Shown<'a>,
@@ -144,7 +147,7 @@ struct Currencies<'a> {
 
 impl<'a> Currencies<'a> {
     /// None only if a currency of the quote is no longer configured.
-    fn of(quote: &Quote, catalog: &'a Catalog, rendered: &'a Rendered) -> Option<Self> {
+    pub(crate) fn of(quote: &Quote, catalog: &'a Catalog, rendered: &'a Rendered) -> Option<Self> {
         let (ask, terms) = (&quote.ask, quote.terms.as_ref());
         let origin_chain = catalog.chain(ask.origin.chain)?;
         let destination_chain = catalog.chain(ask.destination.chain)?;
@@ -177,18 +180,7 @@ struct Worth {
 }
 
 impl<'a> QuoteResponse<'a> {
-    /// None only if a currency of the quote is no longer configured or a figure does not fit.
     pub(crate) fn new(
-        quoted: &'a Quoted,
-        catalog: &'a Catalog,
-        rendered: &'a Rendered,
-        signature: Option<[u8; 65]>,
-    ) -> Option<Self> {
-        let currencies = Currencies::of(&quoted.quote, catalog, rendered)?;
-        Self::render(quoted, &currencies, signature).ok()
-    }
-
-    fn render(
         quoted: &'a Quoted,
         currencies: &Currencies<'a>,
         signature: Option<[u8; 65]>,
@@ -261,6 +253,7 @@ fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Worth)
     let quote = &quoted.quote;
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
     let Currencies { origin, deposit, destination, destination_native, .. } = *currencies;
+    let mut amounts = Amounts::default();
     let total = dollars.output.checked_sub(dollars.input)?;
     let charged = dollars.execution.checked_add(dollars.relay)?.checked_add(dollars.app)?;
     // The residual, so that the parts always sum to the whole.
@@ -279,10 +272,15 @@ fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Worth)
         operation: operation(figures.operation),
         sender: quote.ask.user.text(),
         recipient: quote.ask.recipient.text(),
-        currency_in: AmountBody::new(origin, figures.input, dollars.input),
-        currency_out: AmountBody::with_minimum(destination, figures.output, dollars.output, figures.minimum),
+        currency_in: amounts.write(AmountBody::new(origin, figures.input, dollars.input))?,
+        currency_out: amounts.write(AmountBody::with_minimum(
+            destination,
+            figures.output,
+            dollars.output,
+            figures.minimum,
+        ))?,
         currency_gas_topup: figures.top_up.map(top_up).transpose()?,
-        refund_currency: AmountBody::new(deposit, figures.deposit, deposited),
+        refund_currency: amounts.write(AmountBody::new(deposit, figures.deposit, deposited))?,
         total_impact: Impact::new(total, dollars.input),
         swap_impact: Impact::new(swap_impact, dollars.input),
         expanded_price_impact: ExpandedImpact {
@@ -298,7 +296,7 @@ fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Worth)
         user_balance: quoted.balance,
         is_fixed_rate: figures.fixed.is_some(),
         fixed_rate_fee: figures.fixed.as_ref().map(fixed_fee).transpose()?,
-        route: route(quote, currencies, dollars, deposited)?,
+        route: route(quote, currencies, dollars, deposited, amounts)?,
     })
 }
 
@@ -307,14 +305,17 @@ fn route<'a>(
     currencies: &Currencies<'a>,
     dollars: &Worth,
     deposited: UsdMicros,
-) -> Result<Route<'a>, OutOfRange> {
+    mut amounts: Amounts<'a>,
+) -> Result<Route, OutOfRange> {
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
     let Currencies { origin, deposit, payout, destination, .. } = *currencies;
-    let side = |input, output, swap: Option<&Swap>| RouteSide {
-        input_currency: input,
-        output_currency: output,
-        router: if swap.is_some() { SOURCE } else { "relay" },
-        included_swap_sources: if swap.is_some() { &[SOURCE] } else { &[] },
+    let mut side = |input, output, swap: Option<&Swap>| {
+        Ok(RouteSide {
+            input_currency: amounts.write(input)?,
+            output_currency: amounts.write(output)?,
+            router: if swap.is_some() { SOURCE } else { "relay" },
+            included_swap_sources: if swap.is_some() { &[SOURCE] } else { &[] },
+        })
     };
     let least_deposit = match quote.origin_swap.as_ref().map(|swap| swap.bound) {
         Some(Bound::LeastOutput(least)) if quote.terms.is_some() => least,
@@ -335,8 +336,8 @@ fn route<'a>(
         None => (arrives, arrives),
     };
     Ok(Route {
-        origin: side(AmountBody::new(origin, figures.input, dollars.input), origin_out, quote.origin_swap.as_ref()),
-        destination: side(destination_in, arrives, quote.destination_swap.as_ref()),
+        origin: side(AmountBody::new(origin, figures.input, dollars.input), origin_out, quote.origin_swap.as_ref())?,
+        destination: side(destination_in, arrives, quote.destination_swap.as_ref())?,
     })
 }
 

@@ -15,7 +15,7 @@ use domain::time::Timestamp;
 use serde_json::Value;
 use solver::Quoted;
 
-use crate::quote::response::QuoteResponse;
+use crate::quote::response::{Currencies, QuoteResponse};
 use crate::wire::Rendered;
 
 pub(crate) fn currency(chain: u64, byte: u8, id: &str, decimals: u8, class: Class) -> Currency {
@@ -160,7 +160,8 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
     let order_id = order.as_ref().map(domain::order::Order::id);
     let quoted = Quoted { quote, order, order_id, steps: Vec::new(), balance: None, deposit_address: None };
     let rendered = Rendered::new(&catalog).unwrap();
-    serde_json::to_value(QuoteResponse::new(&quoted, &catalog, &rendered, None).unwrap()).unwrap()
+    let currencies = Currencies::of(&quoted.quote, &catalog, &rendered).unwrap();
+    serde_json::to_value(QuoteResponse::new(&quoted, &currencies, None).unwrap()).unwrap()
 }
 
 fn micros(usd: &Value) -> i64 {
