@@ -378,8 +378,9 @@ fn check_address(ask: &Ask, origin: Side<'_>, stays: bool) -> Result<(), QuoteEr
 }
 
 fn address_of(quote: &Quote, order: OrderId, origin: &Chain) -> Option<Address> {
-    let factory = Factory::new(origin.deposit_address_factory?);
-    quote.derivation(order).map(|derivation| factory.address_of(derivation))
+    // The factory comes last: it is a hash, and most quotes have no address.
+    let derivation = quote.derivation(order)?;
+    Some(Factory::new(origin.deposit_address_factory?).address_of(derivation))
 }
 
 pub(crate) fn row(quote: &Quote, order_id: Option<OrderId>) -> QuoteRow {
