@@ -8,6 +8,8 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::rpc::types::Log;
 use alloy::sol_types::SolCall;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::agreement;
 use crate::calldata;
@@ -38,29 +40,40 @@ pub struct SeenTransfer {
 
 impl Nodes {
     /// The transfers of a block as two nodes show them, or the only one there is.
-    pub async fn seconded_transfers(&self, block: B256, watch: &Watch) -> Result<Vec<SeenTransfer>, NoQuorum> {
-        let need = agreement::second(self.len());
-        self.agree(need, "the transfers of a block", |node| async move { transfers(&node, block, watch).await }).await
+    pub fn seconded_transfers<'a>(
+        &'a self,
+        block: B256,
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Vec<SeenTransfer>, NoQuorum>> {
+        async move {
+            let need = agreement::second(self.len());
+            self.agree(need, "the transfers of a block", |node| async move { transfers(&node, block, watch).await })
+                .await
+        }
+        .boxed()
     }
 
     /// Balances at a block as two nodes show them, in the order asked for: owner and currency. None for a token that
     /// does not answer.
-    pub async fn seconded_balances(
-        &self,
+    pub fn seconded_balances<'a>(
+        &'a self,
         multicall3: Address,
-        asked: &[(Address, Address)],
+        asked: &'a [(Address, Address)],
         at: At,
-    ) -> Result<Vec<Option<U256>>, NoQuorum> {
-        let calls: Vec<(Address, Bytes)> =
-            asked.iter().map(|&(owner, currency)| balance(multicall3, owner, currency)).collect();
-        let need = agreement::second(self.len());
-        let answer = self.quorum_call(need, multicall3, calldata::aggregate(&calls), at).await?;
-        let results = Multicall3::aggregate3Call::abi_decode_returns(&answer).unwrap_or_default();
-        let word = |result: &Multicall3::Result| match result.success && result.returnData.len() == 32 {
-            true => Some(U256::from_be_slice(&result.returnData)),
-            false => None,
-        };
-        Ok((0..asked.len()).map(|index| results.get(index).and_then(word)).collect())
+    ) -> BoxFuture<'a, Result<Vec<Option<U256>>, NoQuorum>> {
+        async move {
+            let calls: Vec<(Address, Bytes)> =
+                asked.iter().map(|&(owner, currency)| balance(multicall3, owner, currency)).collect();
+            let need = agreement::second(self.len());
+            let answer = self.quorum_call(need, multicall3, calldata::aggregate(&calls), at).await?;
+            let results = Multicall3::aggregate3Call::abi_decode_returns(&answer).unwrap_or_default();
+            let word = |result: &Multicall3::Result| match result.success && result.returnData.len() == 32 {
+                true => Some(U256::from_be_slice(&result.returnData)),
+                false => None,
+            };
+            Ok((0..asked.len()).map(|index| results.get(index).and_then(word)).collect())
+        }
+        .boxed()
     }
 }
 

@@ -5,7 +5,9 @@
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
+use futures::FutureExt;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde::Deserialize;
 use serde_json::json;
@@ -64,50 +66,56 @@ impl Nodes {
     /// The party to blame by the transaction's trace, as two nodes show it, or the only one that offers traces: where
     /// the traces differ, it is nobody. None where no node offers any. Where too few have answered it is an error: they
     /// might say otherwise.
-    pub async fn blame(&self, hash: B256, suspects: &Suspects) -> Result<Option<Blame>, ChainError> {
-        let wish = &json!({ "tracer": "callTracer" });
-        let mut asked: FuturesUnordered<_> =
-            self.nodes().iter().map(|node| node.ask::<Frame>(TRACE, (hash, wish))).collect();
-        let (mut shown, mut failed) = (Vec::new(), None);
-        while let Some(trace) = asked.next().await {
-            match trace {
-                Ok(frame) => shown.push(suspects.blame(&frame)),
-                Err(ChainError::Refused { refusal: Refusal::NotSupported, .. }) => {}
-                Err(error) => failed = Some(error),
+    pub fn blame<'a>(&'a self, hash: B256, suspects: &'a Suspects) -> BoxFuture<'a, Result<Option<Blame>, ChainError>> {
+        async move {
+            let wish = &json!({ "tracer": "callTracer" });
+            let mut asked: FuturesUnordered<_> =
+                self.nodes().iter().map(|node| node.ask::<Frame>(TRACE, (hash, wish))).collect();
+            let (mut shown, mut failed) = (Vec::new(), None);
+            while let Some(trace) = asked.next().await {
+                match trace {
+                    Ok(frame) => shown.push(suspects.blame(&frame)),
+                    Err(ChainError::Refused { refusal: Refusal::NotSupported, .. }) => {}
+                    Err(error) => failed = Some(error),
+                }
+                if shown.windows(2).any(|pair| pair[0] != pair[1]) {
+                    return Ok(Some(Blame::Nobody));
+                }
+                // One that is slow or down is not waited for.
+                if shown.len() >= second(self.len()) {
+                    return Ok(shown.first().copied());
+                }
             }
-            if shown.windows(2).any(|pair| pair[0] != pair[1]) {
-                return Ok(Some(Blame::Nobody));
-            }
-            // One that is slow or down is not waited for.
-            if shown.len() >= second(self.len()) {
-                return Ok(shown.first().copied());
+            match failed {
+                Some(error) => Err(error),
+                None => Ok(shown.first().copied()),
             }
         }
-        match failed {
-            Some(error) => Err(error),
-            None => Ok(shown.first().copied()),
-        }
+        .boxed()
     }
 
     /// True if a token refused this recipient: the same transfer to somebody else goes through where this one fails, as
     /// two nodes show it.
-    pub async fn token_refuses(&self, tx: &Replayed) -> Result<bool, ChainError> {
-        let place = self.agree(second(self.len()), "a receipt", |node| async move {
-            let receipt: Option<Receipt> = node.ask("eth_getTransactionReceipt", (tx.hash,)).await?;
-            Ok(receipt.map(|receipt| (receipt.block_number, receipt.block_hash)))
-        });
-        let (Some(token), Some(Some((number, block)))) = (tx.to, unless_unanswered(place.await)?) else {
-            return Ok(false);
-        };
-        let Some(elsewhere) = to_somebody_else(&tx.data) else { return Ok(false) };
-        for at in [At::Number(number.saturating_sub(1)), At::Hash(block)] {
-            if self.pays(tx, token, &tx.data, at).await? == Some(false)
-                && self.pays(tx, token, &elsewhere, at).await? == Some(true)
-            {
-                return Ok(true);
+    pub fn token_refuses<'a>(&'a self, tx: &'a Replayed) -> BoxFuture<'a, Result<bool, ChainError>> {
+        async move {
+            let place = self.agree(second(self.len()), "a receipt", |node| async move {
+                let receipt: Option<Receipt> = node.ask("eth_getTransactionReceipt", (tx.hash,)).await?;
+                Ok(receipt.map(|receipt| (receipt.block_number, receipt.block_hash)))
+            });
+            let (Some(token), Some(Some((number, block)))) = (tx.to, unless_unanswered(place.await)?) else {
+                return Ok(false);
+            };
+            let Some(elsewhere) = to_somebody_else(&tx.data) else { return Ok(false) };
+            for at in [At::Number(number.saturating_sub(1)), At::Hash(block)] {
+                if self.pays(tx, token, &tx.data, at).await? == Some(false)
+                    && self.pays(tx, token, &elsewhere, at).await? == Some(true)
+                {
+                    return Ok(true);
+                }
             }
+            Ok(false)
         }
-        Ok(false)
+        .boxed()
     }
 
     /// True if a token pays when it is called like this; none if the nodes differ.

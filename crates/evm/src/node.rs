@@ -5,8 +5,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use domain::ids::ChainId;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
 use url::Url;
 
 use crate::errors::{ChainError, Host, Refusal, Unreachable, shown, understand};
@@ -82,26 +85,21 @@ impl Node {
     }
 
     /// One request, bounded by the endpoint's timeout; counted, timed and remembered.
+    ///
+    /// Built once per type of answer and of parameters, so only what they decide is in here.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: &'static str,
         params: impl Serialize,
     ) -> Result<T, ChainError> {
-        let started = Instant::now();
-        let mut asking = Asking { node: self, method, started, answered: false };
-        let answer = tokio::time::timeout(self.timeout, self.post(method, params))
-            .await
-            .unwrap_or_else(|_| Err(ChainError::Timeout { host: self.host.clone(), method, after: self.timeout }))
-            .and_then(|text| self.read(method, &text));
-        asking.answered = true;
-        let elapsed = started.elapsed();
-        self.count(method, answer.as_ref().map_or_else(ChainError::label, |_| "ok"));
-        metrics::histogram!("evm_rpc_seconds", "chain" => self.chain_label.clone(), "method" => method).record(elapsed);
-        match &answer {
-            Err(_) if is_extra(method) => {}
-            Err(error) if error.is_endpoint_failure() => self.failed(method, error),
-            _ => self.answered(method, elapsed),
-        }
+        let body = serde_json::to_vec(&Question { jsonrpc: "2.0", id: 1, method, params });
+        let asking = Asking { node: self, method, started: Instant::now(), answered: false };
+        let text = self.post(method, body).await;
+        let answer = text.and_then(|text| {
+            let result = self.result(method, &text)?;
+            serde_json::from_str(result.get()).map_err(|error| self.unreadable(method, &error))
+        });
+        asking.end(answer.as_ref().err());
         answer
     }
 
@@ -118,9 +116,18 @@ impl Node {
         Ok(head)
     }
 
-    async fn post(&self, method: &'static str, params: impl Serialize) -> Result<Vec<u8>, ChainError> {
-        let body = serde_json::to_vec(&Question { jsonrpc: "2.0", id: 1, method, params })
-            .map_err(|error| self.unreadable(method, &error))?;
+    /// The text of an answer. The body is an error where the parameters could not be written.
+    fn post(
+        &self,
+        method: &'static str,
+        body: serde_json::Result<Vec<u8>>,
+    ) -> BoxFuture<'_, Result<Vec<u8>, ChainError>> {
+        let late = move || ChainError::Timeout { host: self.host.clone(), method, after: self.timeout };
+        let posted = async move { self.send(method, body.map_err(|error| self.unreadable(method, &error))?).await };
+        async move { tokio::time::timeout(self.timeout, posted).await.unwrap_or_else(|_| Err(late())) }.boxed()
+    }
+
+    async fn send(&self, method: &'static str, body: Vec<u8>) -> Result<Vec<u8>, ChainError> {
         let request = self.client.post(self.http.clone()).header("content-type", "application/json").body(body);
         let mut response = request.send().await.map_err(|error| self.unreachable(method, &error))?;
         let status = response.status();
@@ -143,14 +150,14 @@ impl Node {
         Ok(text)
     }
 
-    fn read<T: DeserializeOwned>(&self, method: &'static str, text: &[u8]) -> Result<T, ChainError> {
+    /// The result in an answer, as it was written.
+    fn result(&self, method: &'static str, text: &[u8]) -> Result<Box<RawValue>, ChainError> {
         let answer: Answer = serde_json::from_slice(text).map_err(|error| self.unreadable(method, &error))?;
         if let Some(fault) = answer.error {
             let refusal = understand(fault.code, &fault.message, fault.bytes().as_ref());
             return Err(ChainError::Refused { host: self.host.clone(), method, refusal });
         }
-        let result = answer.result.ok_or_else(|| self.unreadable(method, &"neither result nor error"))?;
-        serde_json::from_str(result.get()).map_err(|error| self.unreadable(method, &error))
+        answer.result.ok_or_else(|| self.unreadable(method, &"neither result nor error"))
     }
 
     /// The library's own text names the URL, so only the kind of failure is kept.
@@ -238,6 +245,21 @@ struct Asking<'a> {
     method: &'static str,
     started: Instant,
     answered: bool,
+}
+
+impl Asking<'_> {
+    fn end(mut self, error: Option<&ChainError>) {
+        self.answered = true;
+        let Self { node, method, started, .. } = self;
+        let elapsed = started.elapsed();
+        node.count(method, error.map_or("ok", ChainError::label));
+        metrics::histogram!("evm_rpc_seconds", "chain" => node.chain_label.clone(), "method" => method).record(elapsed);
+        match error {
+            Some(_) if is_extra(method) => {}
+            Some(error) if error.is_endpoint_failure() => node.failed(method, error),
+            _ => node.answered(method, elapsed),
+        }
+    }
 }
 
 impl Drop for Asking<'_> {

@@ -11,6 +11,8 @@ use std::time::Duration;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::sol_types::SolCall;
 use domain::ids::ChainId;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, watch};
 use url::Url;
@@ -89,7 +91,8 @@ pub enum NonceTag {
     Pending,
 }
 
-/// The nodes of one chain. Cheap to clone; the head tasks end when the last clone is dropped.
+/// The nodes of one chain. Cheap to clone; the head tasks end when the last clone is dropped. Its questions are boxed: the
+/// body of an `async fn` is built again wherever it is awaited.
 #[derive(Clone)]
 pub struct Nodes {
     inner: Arc<Inner>,
@@ -173,16 +176,22 @@ impl Nodes {
     }
 
     /// The chain id that each endpoint reports, in the order of the configuration.
-    pub async fn chain_ids(&self) -> Vec<Result<u64, ChainError>> {
-        let asked = self.inner.nodes.iter().map(|node| async { node.ask::<U256>("eth_chainId", ()).await });
-        let answers = futures::future::join_all(asked).await;
-        answers.into_iter().map(|answer| answer.map(|id| id.saturating_to())).collect()
+    pub fn chain_ids(&self) -> BoxFuture<'_, Vec<Result<u64, ChainError>>> {
+        async move {
+            let asked = self.inner.nodes.iter().map(|node| async { node.ask::<U256>("eth_chainId", ()).await });
+            let answers = futures::future::join_all(asked).await;
+            answers.into_iter().map(|answer| answer.map(|id| id.saturating_to())).collect()
+        }
+        .boxed()
     }
 
     /// The newest head any endpoint knows. Endpoints that fail are left out; slow ones are not waited for long.
-    pub async fn head(&self) -> Result<Head, ChainError> {
-        let heads = self.ask_all(|node| async move { node.latest().await }).await?;
-        Ok(heads.into_iter().max_by_key(|head| head.number).expect("ask_all gives at least one answer"))
+    pub fn head(&self) -> BoxFuture<'_, Result<Head, ChainError>> {
+        async move {
+            let heads = self.ask_all(|node| async move { node.latest().await }).await?;
+            Ok(heads.into_iter().max_by_key(|head| head.number).expect("ask_all gives at least one answer"))
+        }
+        .boxed()
     }
 
     /// The newest head, as it changes. The first call starts a task that follows every endpoint until the last clone of
@@ -206,156 +215,213 @@ impl Nodes {
     }
 
     /// Polls for heads now instead of at the next interval: subscribers hear of a new one at once.
-    pub async fn look(&self) {
-        let asked = self.inner.nodes.iter().enumerate().map(|(index, node)| async move {
-            if let Ok(head) = node.latest().await {
-                self.inner.feed.asked(index, head);
-            }
-        });
-        futures::future::join_all(asked).await;
+    pub fn look(&self) -> BoxFuture<'_, ()> {
+        async move {
+            let asked = self.inner.nodes.iter().enumerate().map(|(index, node)| async move {
+                if let Ok(head) = node.latest().await {
+                    self.inner.feed.asked(index, head);
+                }
+            });
+            futures::future::join_all(asked).await;
+        }
+        .boxed()
     }
 
     /// A transaction as an endpoint knows it, mined or pending; none when no endpoint that answered has heard of it.
-    pub async fn heard(&self, hash: B256) -> Result<Option<HeardTx>, ChainError> {
+    pub fn heard(&self, hash: B256) -> BoxFuture<'_, Result<Option<HeardTx>, ChainError>> {
+        async move {
         self.first_known(move |node| async move { node.ask("eth_getTransactionByHash", (hash,)).await }).await
+    }
+        .boxed()
     }
 
     /// The header at a position; none when no endpoint that answered knows it.
-    pub async fn header(&self, at: At) -> Result<Option<Head>, ChainError> {
-        self.first_known(move |node| async move {
-            let header: Option<Header> = match at {
-                At::Hash(hash) => node.ask("eth_getBlockByHash", (hash, false)).await?,
-                at => node.ask("eth_getBlockByNumber", (at.param(), false)).await?,
-            };
-            Ok(header.map(|header| header.head()))
-        })
-        .await
+    pub fn header(&self, at: At) -> BoxFuture<'_, Result<Option<Head>, ChainError>> {
+        async move {
+            self.first_known(move |node| async move {
+                let header: Option<Header> = match at {
+                    At::Hash(hash) => node.ask("eth_getBlockByHash", (hash, false)).await?,
+                    at => node.ask("eth_getBlockByNumber", (at.param(), false)).await?,
+                };
+                Ok(header.map(|header| header.head()))
+            })
+            .await
+        }
+        .boxed()
     }
 
     /// The parts of a block that concern us; none when no endpoint that answered knows the block.
     /// Block and logs come from one endpoint, so that they cannot contradict each other.
-    pub async fn block_by_hash(&self, hash: B256, watch: &Watch) -> Result<Option<Block>, ChainError> {
-        self.first_believed(|node| async move { watcher::read(&node, hash, watch).await }).await
+    pub fn block_by_hash<'a>(
+        &'a self,
+        hash: B256,
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Option<Block>, ChainError>> {
+        async move { self.first_believed(|node| async move { watcher::read(&node, hash, watch).await }).await }.boxed()
     }
 
     /// The canonical block of that number at this moment, read by its hash.
-    pub async fn block_by_number(&self, number: u64, watch: &Watch) -> Result<Option<Block>, ChainError> {
-        self.first_believed(|node| async move {
-            let header: Option<Header> = node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
-            match header {
-                Some(header) => watcher::read(&node, header.head().hash, watch).await,
-                None => Ok(None),
-            }
-        })
-        .await
+    pub fn block_by_number<'a>(
+        &'a self,
+        number: u64,
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Option<Block>, ChainError>> {
+        async move {
+            self.first_believed(|node| async move {
+                let header: Option<Header> =
+                    node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
+                match header {
+                    Some(header) => watcher::read(&node, header.head().hash, watch).await,
+                    None => Ok(None),
+                }
+            })
+            .await
+        }
+        .boxed()
     }
 
     /// The header of that number as every endpoint has it, in the order of the configuration.
-    pub async fn header_from_each(&self, number: u64) -> Vec<Result<Option<Head>, ChainError>> {
-        let asked = self.inner.nodes.iter().map(|node| async move {
-            let header =
-                node.ask::<Option<Header>>("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
-            Ok(header.map(|header| header.head()))
-        });
-        futures::future::join_all(asked).await
+    pub fn header_from_each(&self, number: u64) -> BoxFuture<'_, Vec<Result<Option<Head>, ChainError>>> {
+        async move {
+            let asked = self.inner.nodes.iter().map(|node| async move {
+                let header =
+                    node.ask::<Option<Header>>("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
+                Ok(header.map(|header| header.head()))
+            });
+            futures::future::join_all(asked).await
+        }
+        .boxed()
     }
 
     /// The same block from every endpoint, in the order of the configuration: for reads that need several to agree.
-    pub async fn block_from_each(&self, hash: B256, watch: &Watch) -> Vec<Result<Option<Block>, ChainError>> {
-        let asked = self.inner.nodes.iter().map(|node| async move {
-            let read = watcher::read(node, hash, watch).await?;
-            Ok(read.map(|read| read.block))
-        });
-        futures::future::join_all(asked).await
+    pub fn block_from_each<'a>(
+        &'a self,
+        hash: B256,
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Vec<Result<Option<Block>, ChainError>>> {
+        async move {
+            let asked = self.inner.nodes.iter().map(|node| async move {
+                let read = watcher::read(node, hash, watch).await?;
+                Ok(read.map(|read| read.block))
+            });
+            futures::future::join_all(asked).await
+        }
+        .boxed()
     }
 
     /// The highest nonce any endpoint knows: one that lags must not make a used nonce look free.
-    pub async fn nonce(&self, who: Address, tag: NonceTag) -> Result<u64, ChainError> {
-        let tag = match tag {
-            NonceTag::Latest => "latest",
-            NonceTag::Pending => "pending",
-        };
-        let answers =
-            self.ask_all(|node| async move { node.ask::<U256>("eth_getTransactionCount", (who, tag)).await }).await?;
-        Ok(answers.into_iter().max().unwrap_or_default().saturating_to())
+    pub fn nonce(&self, who: Address, tag: NonceTag) -> BoxFuture<'_, Result<u64, ChainError>> {
+        async move {
+            let tag = match tag {
+                NonceTag::Latest => "latest",
+                NonceTag::Pending => "pending",
+            };
+            let answers = self
+                .ask_all(|node| async move { node.ask::<U256>("eth_getTransactionCount", (who, tag)).await })
+                .await?;
+            Ok(answers.into_iter().max().unwrap_or_default().saturating_to())
+        }
+        .boxed()
     }
 
     /// The nonces of a wallet that each endpoint which answers knows to be used, those of its mempool included.
-    pub async fn used_nonces(&self, who: Address) -> Result<Vec<u64>, ChainError> {
-        let answers = self.ask_all(|node| async move {
-            let (mined, pending): (U256, U256) = tokio::try_join!(
-                node.ask("eth_getTransactionCount", (who, "latest")),
-                node.ask("eth_getTransactionCount", (who, "pending")),
-            )?;
-            Ok(mined.max(pending).saturating_to())
-        });
-        answers.await
+    pub fn used_nonces(&self, who: Address) -> BoxFuture<'_, Result<Vec<u64>, ChainError>> {
+        async move {
+            let answers = self.ask_all(|node| async move {
+                let (mined, pending): (U256, U256) = tokio::try_join!(
+                    node.ask("eth_getTransactionCount", (who, "latest")),
+                    node.ask("eth_getTransactionCount", (who, "pending")),
+                )?;
+                Ok(mined.max(pending).saturating_to())
+            });
+            answers.await
+        }
+        .boxed()
     }
 
-    pub async fn balance(&self, who: Address, at: At) -> Result<U256, ChainError> {
-        self.first(|node| async move { node.ask("eth_getBalance", (who, at.param())).await }).await
+    pub fn balance(&self, who: Address, at: At) -> BoxFuture<'_, Result<U256, ChainError>> {
+        async move { self.first(|node| async move { node.ask("eth_getBalance", (who, at.param())).await }).await }
+            .boxed()
     }
 
-    pub async fn code(&self, who: Address, at: At) -> Result<Bytes, ChainError> {
-        self.first(|node| async move { node.ask("eth_getCode", (who, at.param())).await }).await
+    pub fn code(&self, who: Address, at: At) -> BoxFuture<'_, Result<Bytes, ChainError>> {
+        async move { self.first(|node| async move { node.ask("eth_getCode", (who, at.param())).await }).await }.boxed()
     }
 
-    pub async fn call(&self, to: Address, data: Bytes, at: At) -> Result<Bytes, ChainError> {
-        let call = &json!({ "to": to, "input": data });
-        self.first(|node| async move { node.ask("eth_call", (call, at.param())).await }).await
+    pub fn call(&self, to: Address, data: Bytes, at: At) -> BoxFuture<'_, Result<Bytes, ChainError>> {
+        async move {
+            let call = &json!({ "to": to, "input": data });
+            self.first(|node| async move { node.ask("eth_call", (call, at.param())).await }).await
+        }
+        .boxed()
     }
 
     /// Simulates a transaction and returns its output; a revert is an error.
-    pub async fn simulate(
+    pub fn simulate(
         &self,
         from: Address,
         to: Address,
         value: U256,
         data: Bytes,
         at: At,
-    ) -> Result<Bytes, ChainError> {
-        let call = &json!({ "from": from, "to": to, "value": value, "input": data });
-        self.first(|node| async move { node.ask("eth_call", (call, at.param())).await }).await
+    ) -> BoxFuture<'_, Result<Bytes, ChainError>> {
+        async move {
+            let call = &json!({ "from": from, "to": to, "value": value, "input": data });
+            self.first(|node| async move { node.ask("eth_call", (call, at.param())).await }).await
+        }
+        .boxed()
     }
 
-    pub async fn estimate_gas(&self, attempt: Attempt) -> Result<u64, ChainError> {
-        let Attempt { from, to, value, data, max_fee, gas } = attempt;
-        let mut call = json!({ "from": from, "to": to, "value": value, "input": data });
-        if let Some(max_fee) = max_fee {
-            call["maxFeePerGas"] = json!(U256::from(max_fee));
+    pub fn estimate_gas(&self, attempt: Attempt) -> BoxFuture<'_, Result<u64, ChainError>> {
+        async move {
+            let Attempt { from, to, value, data, max_fee, gas } = attempt;
+            let mut call = json!({ "from": from, "to": to, "value": value, "input": data });
+            if let Some(max_fee) = max_fee {
+                call["maxFeePerGas"] = json!(U256::from(max_fee));
+            }
+            if let Some(gas) = gas {
+                call["gas"] = json!(U256::from(gas));
+            }
+            let call = &call;
+            let gas: U256 = self.first(|node| async move { node.ask("eth_estimateGas", (call,)).await }).await?;
+            Ok(gas.saturating_to())
         }
-        if let Some(gas) = gas {
-            call["gas"] = json!(U256::from(gas));
-        }
-        let call = &call;
-        let gas: U256 = self.first(|node| async move { node.ask("eth_estimateGas", (call,)).await }).await?;
-        Ok(gas.saturating_to())
+        .boxed()
     }
 
     /// The priority fee that a node suggests.
-    pub async fn priority_fee(&self) -> Result<u128, ChainError> {
-        let fee: U256 = self.first(|node| async move { node.ask("eth_maxPriorityFeePerGas", ()).await }).await?;
-        Ok(fee.saturating_to())
+    pub fn priority_fee(&self) -> BoxFuture<'_, Result<u128, ChainError>> {
+        async move {
+            let fee: U256 = self.first(|node| async move { node.ask("eth_maxPriorityFeePerGas", ()).await }).await?;
+            Ok(fee.saturating_to())
+        }
+        .boxed()
     }
 
     /// None when no endpoint that answered knows the receipt, which does not prove that the transaction was never
     /// mined.
-    pub async fn receipt(&self, hash: B256) -> Result<Option<Receipt>, ChainError> {
-        self.first_known(move |node| async move { node.ask("eth_getTransactionReceipt", (hash,)).await }).await
+    pub fn receipt(&self, hash: B256) -> BoxFuture<'_, Result<Option<Receipt>, ChainError>> {
+        async move {
+            self.first_known(move |node| async move { node.ask("eth_getTransactionReceipt", (hash,)).await }).await
+        }
+        .boxed()
     }
 
     /// Several reads at one block in one request. The outer error is the request's; the inner ones are single calls
     /// that reverted, with their data.
-    pub async fn aggregate(
-        &self,
+    pub fn aggregate<'a>(
+        &'a self,
         multicall3: Address,
-        calls: &[(Address, Bytes)],
+        calls: &'a [(Address, Bytes)],
         at: At,
-    ) -> Result<Vec<Result<Bytes, Refusal>>, ChainError> {
-        if calls.is_empty() {
-            return Ok(Vec::new());
+    ) -> BoxFuture<'a, Result<Vec<Result<Bytes, Refusal>>, ChainError>> {
+        async move {
+            if calls.is_empty() {
+                return Ok(Vec::new());
+            }
+            results(&self.call(multicall3, calldata::aggregate(calls), at).await?, calls.len())
         }
-        results(&self.call(multicall3, calldata::aggregate(calls), at).await?, calls.len())
+        .boxed()
     }
 
     pub(crate) fn nodes(&self) -> &[Arc<Node>] {

@@ -10,6 +10,8 @@ use alloy::primitives::{Address, B256, Bloom, BloomInput, aliases::I24};
 use alloy::rpc::types::Log;
 use alloy::sol;
 use alloy::sol_types::SolEvent;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::time::{Instant, timeout_at};
 
@@ -140,33 +142,40 @@ impl Nodes {
     /// The changes of one block, read by hash so that they are about this block and no other, as two nodes show them
     /// between them, or the only one there is. A tick has changed if either says so: one node alone hides none, and one
     /// that it invents is read from two nodes for nothing. None when no endpoint that answered knows the block.
-    pub async fn tick_changes(&self, hash: B256, pools: &[Address]) -> Result<Option<TickChanges>, ChainError> {
-        let need = second(self.len());
-        let mut reads = self.quorum_reads(|node| read(node, hash, pools));
-        let (mut said, mut doubt_until) = (Vec::new(), None);
-        loop {
-            let next = match doubt_until {
-                Some(end) => timeout_at(end, reads.next()).await.ok().flatten(),
-                None => reads.next().await,
-            };
-            let Some(answer) = next else { break };
-            said.push(answer);
-            match joined(&said, need) {
-                Some(Joined { shown, settled: true }) => return Ok(Some(self.concluded(&said, shown, pools))),
-                Some(_) => {
-                    doubt_until.get_or_insert_with(|| Instant::now() + DOUBT_TIMEOUT);
+    pub fn tick_changes<'a>(
+        &'a self,
+        hash: B256,
+        pools: &'a [Address],
+    ) -> BoxFuture<'a, Result<Option<TickChanges>, ChainError>> {
+        async move {
+            let need = second(self.len());
+            let mut reads = self.quorum_reads(|node| read(node, hash, pools));
+            let (mut said, mut doubt_until) = (Vec::new(), None);
+            loop {
+                let next = match doubt_until {
+                    Some(end) => timeout_at(end, reads.next()).await.ok().flatten(),
+                    None => reads.next().await,
+                };
+                let Some(answer) = next else { break };
+                said.push(answer);
+                match joined(&said, need) {
+                    Some(Joined { shown, settled: true }) => return Ok(Some(self.concluded(&said, shown, pools))),
+                    Some(_) => {
+                        doubt_until.get_or_insert_with(|| Instant::now() + DOUBT_TIMEOUT);
+                    }
+                    None => {}
                 }
-                None => {}
+                if said.len() >= need {
+                    reads.ask_another();
+                }
             }
-            if said.len() >= need {
-                reads.ask_another();
+            if let Some(Joined { shown, .. }) = joined(&said, need) {
+                return Ok(Some(self.concluded(&said, shown, pools)));
             }
+            self.hear_differing(&said, hash, pools);
+            if reads.is_unknown() { Ok(None) } else { Err(reads.error(self)) }
         }
-        if let Some(Joined { shown, .. }) = joined(&said, need) {
-            return Ok(Some(self.concluded(&said, shown, pools)));
-        }
-        self.hear_differing(&said, hash, pools);
-        if reads.is_unknown() { Ok(None) } else { Err(reads.error(self)) }
+        .boxed()
     }
 
     /// The changes that were agreed on. Nodes with another header are asked last for a while.

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::rpc::types::Log;
 use alloy::sol_types::SolValue;
+use futures::FutureExt;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
@@ -56,105 +58,139 @@ pub struct Execution {
 
 impl Nodes {
     /// The header `back` blocks below the newest height that enough nodes have reached.
-    pub async fn quorum_header(&self, need: usize, back: u64) -> Result<Head, NoQuorum> {
-        let asked = self.nodes().iter().map(|node| async { node.latest().await.map(|head| head.number) });
-        let answers = futures::future::join_all(asked).await;
-        let mut heights: Vec<u64> = answers.iter().filter_map(|answer| answer.as_ref().ok().copied()).collect();
-        heights.sort_unstable_by(|a, b| b.cmp(a));
-        let Some(height) = need.checked_sub(1).and_then(|index| heights.get(index)) else {
-            let failed = answers.into_iter().find_map(Result::err).map(Box::new);
-            return Err(NoQuorum { what: "the head", agree: heights.len(), asked: self.len(), need, failed });
-        };
-        self.quorum_number(need, height.saturating_sub(back)).await
+    pub fn quorum_header(&self, need: usize, back: u64) -> BoxFuture<'_, Result<Head, NoQuorum>> {
+        async move {
+            let asked = self.nodes().iter().map(|node| async { node.latest().await.map(|head| head.number) });
+            let answers = futures::future::join_all(asked).await;
+            let mut heights: Vec<u64> = answers.iter().filter_map(|answer| answer.as_ref().ok().copied()).collect();
+            heights.sort_unstable_by(|a, b| b.cmp(a));
+            let Some(height) = need.checked_sub(1).and_then(|index| heights.get(index)) else {
+                let failed = answers.into_iter().find_map(Result::err).map(Box::new);
+                return Err(NoQuorum { what: "the head", agree: heights.len(), asked: self.len(), need, failed });
+            };
+            self.quorum_number(need, height.saturating_sub(back)).await
+        }
+        .boxed()
     }
 
     /// The canonical header of that number.
-    pub async fn quorum_number(&self, need: usize, number: u64) -> Result<Head, NoQuorum> {
-        let number = &format!("{number:#x}");
-        let header = self.agree(need, "a header", |node| async move {
-            let header: Option<Header> = node.ask("eth_getBlockByNumber", (number, false)).await?;
-            Ok(header.map(|header| header.head()))
-        });
-        self.known(header.await?, need, "a header")
+    pub fn quorum_number(&self, need: usize, number: u64) -> BoxFuture<'_, Result<Head, NoQuorum>> {
+        async move {
+            let number = &format!("{number:#x}");
+            let header = self.agree(need, "a header", |node| async move {
+                let header: Option<Header> = node.ask("eth_getBlockByNumber", (number, false)).await?;
+                Ok(header.map(|header| header.head()))
+            });
+            self.known(header.await?, need, "a header")
+        }
+        .boxed()
     }
 
     /// A block's deposits, by its hash.
-    pub async fn quorum_block(&self, need: usize, hash: B256, watch: &Watch) -> Result<Block, NoQuorum> {
-        let block = self.agree(need, "a block", |node| async move {
-            Ok(watcher::read(&node, hash, watch).await?.map(|read| read.block))
-        });
-        self.known(block.await?, need, "a block")
+    pub fn quorum_block<'a>(
+        &'a self,
+        need: usize,
+        hash: B256,
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Block, NoQuorum>> {
+        async move {
+            let block = self.agree(need, "a block", |node| async move {
+                Ok(watcher::read(&node, hash, watch).await?.map(|read| read.block))
+            });
+            self.known(block.await?, need, "a block")
+        }
+        .boxed()
     }
 
     /// The blocks from `first` to `last` that hold deposits. Meant for final blocks.
-    pub async fn quorum_deposits(
-        &self,
+    pub fn quorum_deposits<'a>(
+        &'a self,
         need: usize,
         (first, last): (u64, u64),
-        watch: &Watch,
-    ) -> Result<Vec<(u64, B256)>, NoQuorum> {
-        let found = self.agree(need, "which blocks hold deposits", |node| async move {
-            rescan::search(&node, first, last, watch).await
-        });
-        Ok(found.await?.into_iter().collect())
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Vec<(u64, B256)>, NoQuorum>> {
+        async move {
+            let found = self.agree(need, "which blocks hold deposits", |node| async move {
+                rescan::search(&node, first, last, watch).await
+            });
+            Ok(found.await?.into_iter().collect())
+        }
+        .boxed()
     }
 
     /// The depository's payouts in blocks from `first` to `last`, in order. Meant for final blocks.
-    pub async fn quorum_executions(
-        &self,
+    pub fn quorum_executions<'a>(
+        &'a self,
         need: usize,
         (first, last): (u64, u64),
-        watch: &Watch,
-    ) -> Result<Vec<Execution>, NoQuorum> {
-        let filter = &json!({ "address": watch.depository, "topics": [watch.topics.call_executed] });
-        let what = "what the depository paid out";
-        self.agree(need, what, |node| async move {
-            let logs = logs_in(&node, first, last, filter).await?;
-            logs.iter().map(execution).collect::<Option<_>>().ok_or(ChainError::Undecodable("an executed call"))
-        })
-        .await
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Vec<Execution>, NoQuorum>> {
+        async move {
+            let filter = &json!({ "address": watch.depository, "topics": [watch.topics.call_executed] });
+            let what = "what the depository paid out";
+            self.agree(need, what, |node| async move {
+                let logs = logs_in(&node, first, last, filter).await?;
+                logs.iter().map(execution).collect::<Option<_>>().ok_or(ChainError::Undecodable("an executed call"))
+            })
+            .await
+        }
+        .boxed()
     }
 
     /// A transaction of the canonical chain with its receipt; none when the nodes agree that there is none.
-    pub async fn quorum_tx(&self, need: usize, hash: B256) -> Result<Option<AgreedTx>, NoQuorum> {
-        self.agree(need, "a transaction", |node| async move { transaction(&node, hash).await }).await
+    pub fn quorum_tx(&self, need: usize, hash: B256) -> BoxFuture<'_, Result<Option<AgreedTx>, NoQuorum>> {
+        async move { self.agree(need, "a transaction", |node| async move { transaction(&node, hash).await }).await }
+            .boxed()
     }
 
     /// The same, as more than half of the nodes show it.
-    pub async fn majority_tx(&self, hash: B256) -> Result<Option<AgreedTx>, NoQuorum> {
-        self.quorum_tx(agreement::majority(self.len()), hash).await
+    pub fn majority_tx(&self, hash: B256) -> BoxFuture<'_, Result<Option<AgreedTx>, NoQuorum>> {
+        async move { self.quorum_tx(agreement::majority(self.len()), hash).await }.boxed()
     }
 
-    pub async fn quorum_call(&self, need: usize, to: Address, data: Bytes, at: At) -> Result<Bytes, NoQuorum> {
-        let call = &json!({ "to": to, "input": data });
-        self.agree(need, "a call", |node| async move { node.ask("eth_call", (call, at.param())).await }).await
+    pub fn quorum_call(&self, need: usize, to: Address, data: Bytes, at: At) -> BoxFuture<'_, Result<Bytes, NoQuorum>> {
+        async move {
+            let call = &json!({ "to": to, "input": data });
+            self.agree(need, "a call", |node| async move { node.ask("eth_call", (call, at.param())).await }).await
+        }
+        .boxed()
     }
 
-    pub async fn quorum_balance(&self, need: usize, who: Address, at: At) -> Result<U256, NoQuorum> {
-        self.agree(need, "a balance", |node| async move { node.ask("eth_getBalance", (who, at.param())).await }).await
+    pub fn quorum_balance(&self, need: usize, who: Address, at: At) -> BoxFuture<'_, Result<U256, NoQuorum>> {
+        async move {
+            self.agree(need, "a balance", |node| async move { node.ask("eth_getBalance", (who, at.param())).await })
+                .await
+        }
+        .boxed()
     }
 
     /// The number of transactions a wallet had made as of a block, as enough nodes count them.
-    pub async fn quorum_nonce(&self, need: usize, who: Address, at: At) -> Result<u64, NoQuorum> {
-        let count = self.agree(need, "a nonce", |node| async move {
-            node.ask::<U256>("eth_getTransactionCount", (who, at.param())).await
-        });
-        Ok(count.await?.saturating_to())
+    pub fn quorum_nonce(&self, need: usize, who: Address, at: At) -> BoxFuture<'_, Result<u64, NoQuorum>> {
+        async move {
+            let count = self.agree(need, "a nonce", |node| async move {
+                node.ask::<U256>("eth_getTransactionCount", (who, at.param())).await
+            });
+            Ok(count.await?.saturating_to())
+        }
+        .boxed()
     }
 
     /// A mined transaction as the first endpoint that knows it shows it.
-    pub async fn transaction(&self, hash: B256) -> Result<Option<AgreedTx>, ChainError> {
-        self.first_known(move |node| async move { transaction(&node, hash).await }).await
+    pub fn transaction(&self, hash: B256) -> BoxFuture<'_, Result<Option<AgreedTx>, ChainError>> {
+        async move { self.first_known(move |node| async move { transaction(&node, hash).await }).await }.boxed()
     }
 
     /// The number of transactions a wallet had made as of a block.
-    pub async fn nonce_at(&self, who: Address, at: At) -> Result<u64, ChainError> {
-        let nonce: Option<U256> = self
-            .first_known(
-                move |node| async move { node.ask("eth_getTransactionCount", (who, at.param())).await.map(Some) },
-            )
-            .await?;
-        Ok(nonce.unwrap_or_default().saturating_to())
+    pub fn nonce_at(&self, who: Address, at: At) -> BoxFuture<'_, Result<u64, ChainError>> {
+        async move {
+            let nonce: Option<U256> = self
+                .first_known(move |node| async move {
+                    node.ask("eth_getTransactionCount", (who, at.param())).await.map(Some)
+                })
+                .await?;
+            Ok(nonce.unwrap_or_default().saturating_to())
+        }
+        .boxed()
     }
 
     fn known<T>(&self, answer: Option<T>, need: usize, what: &'static str) -> Result<T, NoQuorum> {

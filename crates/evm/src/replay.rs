@@ -5,6 +5,8 @@
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use domain::revert::Revert;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -38,40 +40,44 @@ struct Frame {
 impl Nodes {
     /// The reason for the failure; none when the nodes do not know the transaction (any more), or when it does not fail
     /// again.
-    pub async fn why_failed(&self, tx: &Replayed) -> Result<Option<Revert>, ChainError> {
-        let Some(receipt) = self.receipt(tx.hash).await? else { return Ok(None) };
-        // Every call keeps a 64th of the gas back from the next; the rest was burnt a few calls deep.
-        let starved = tx.gas.is_some_and(|gas| receipt.gas_used >= gas - gas / 16);
-        let said = |revert| if revert == Revert::Silent && starved { Revert::OutOfGas } else { revert };
-        if let Some(revert) = self.traced(tx.hash).await {
-            return Ok(Some(said(revert)));
-        }
-        let mut call = json!({
-            "from": tx.from, "to": tx.to, "value": tx.value, "input": tx.data,
-            "gasPrice": U256::from(receipt.effective_gas_price()),
-        });
-        if let Some(gas) = tx.gas {
-            call["gas"] = json!(U256::from(gas));
-        }
-        let call = &call;
-        let mut answered_false = false;
-        for at in [At::Number(receipt.block_number.saturating_sub(1)), At::Hash(receipt.block_hash)] {
-            let answer: Result<Option<Bytes>, _> =
-                self.first_known(|node| async move { node.ask("eth_call", (call, at.param())).await.map(Some) }).await;
-            match answer {
-                Ok(output) => answered_false |= output.is_some_and(|output| is_false(&output)),
-                Err(ChainError::Refused { refusal: Refusal::Reverted(data), .. }) => {
-                    return Ok(Some(said(decode(&data))));
-                }
-                Err(ChainError::Refused { refusal: Refusal::OutOfGas, .. }) => return Ok(Some(Revert::OutOfGas)),
-                Err(error) => return Err(error),
+    pub fn why_failed<'a>(&'a self, tx: &'a Replayed) -> BoxFuture<'a, Result<Option<Revert>, ChainError>> {
+        async move {
+            let Some(receipt) = self.receipt(tx.hash).await? else { return Ok(None) };
+            // Every call keeps a 64th of the gas back from the next; the rest was burnt a few calls deep.
+            let starved = tx.gas.is_some_and(|gas| receipt.gas_used >= gas - gas / 16);
+            let said = |revert| if revert == Revert::Silent && starved { Revert::OutOfGas } else { revert };
+            if let Some(revert) = self.traced(tx.hash).await {
+                return Ok(Some(said(revert)));
             }
+            let mut call = json!({
+                "from": tx.from, "to": tx.to, "value": tx.value, "input": tx.data,
+                "gasPrice": U256::from(receipt.effective_gas_price()),
+            });
+            if let Some(gas) = tx.gas {
+                call["gas"] = json!(U256::from(gas));
+            }
+            let call = &call;
+            let mut answered_false = false;
+            for at in [At::Number(receipt.block_number.saturating_sub(1)), At::Hash(receipt.block_hash)] {
+                let answer: Result<Option<Bytes>, _> = self
+                    .first_known(|node| async move { node.ask("eth_call", (call, at.param())).await.map(Some) })
+                    .await;
+                match answer {
+                    Ok(output) => answered_false |= output.is_some_and(|output| is_false(&output)),
+                    Err(ChainError::Refused { refusal: Refusal::Reverted(data), .. }) => {
+                        return Ok(Some(said(decode(&data))));
+                    }
+                    Err(ChainError::Refused { refusal: Refusal::OutOfGas, .. }) => return Ok(Some(Revert::OutOfGas)),
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(match (receipt.success(), starved) {
+                (true, _) => answered_false.then_some(Revert::AnsweredFalse),
+                (false, true) => Some(Revert::OutOfGas),
+                (false, false) => None,
+            })
         }
-        Ok(match (receipt.success(), starved) {
-            (true, _) => answered_false.then_some(Revert::AnsweredFalse),
-            (false, true) => Some(Revert::OutOfGas),
-            (false, false) => None,
-        })
+        .boxed()
     }
 
     /// None where no node offers traces, or not of this transaction.

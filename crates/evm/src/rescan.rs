@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::B256;
 use alloy::rpc::types::Log;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::agreement::{self, Vote, votes};
 use crate::errors::{ChainError, Refusal};
@@ -54,65 +56,83 @@ type Counts = BTreeMap<(u64, B256, B256), (usize, usize)>;
 impl Nodes {
     /// The blocks from `first` to `last` in which any endpoint knows of a deposit, in order. Endpoints that fail are
     /// left out. Meant for final blocks: ranges are answered from the chain that the node thinks canonical.
-    pub async fn blocks_with_deposits(
-        &self,
+    pub fn blocks_with_deposits<'a>(
+        &'a self,
         first: u64,
         last: u64,
-        watch: &Watch,
-    ) -> Result<Vec<(u64, B256)>, ChainError> {
-        let found = self.ask_all(|node| async move { search(&node, first, last, watch).await }).await?;
-        Ok(found.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Vec<(u64, B256)>, ChainError>> {
+        async move {
+            let found = self.ask_all(|node| async move { search(&node, first, last, watch).await }).await?;
+            Ok(found.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
+        }
+        .boxed()
     }
 
     /// The deposits from `first` to `last` of which any endpoint knows, in order. Where there are several endpoints, at
     /// least two have to answer: alone, an endpoint that did not show a deposit would not show it now either.
-    pub async fn rescan_range(&self, first: u64, last: u64, watch: &Watch) -> Result<Vec<BlockSummary>, ChainError> {
-        let asked = self.nodes().iter().map(|node| count(node, first, last, watch));
-        let (mut most, mut answers, mut failed) = (Counts::new(), 0, None);
-        for answer in futures::future::join_all(asked).await {
-            match answer {
-                Ok(counts) => {
-                    answers += 1;
-                    for (place, (deposits, treasury_transfers)) in counts {
-                        let known = most.entry(place).or_default();
-                        *known = (deposits.max(known.0), treasury_transfers.max(known.1));
+    pub fn rescan_range<'a>(
+        &'a self,
+        first: u64,
+        last: u64,
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Vec<BlockSummary>, ChainError>> {
+        async move {
+            let asked = self.nodes().iter().map(|node| count(node, first, last, watch));
+            let (mut most, mut answers, mut failed) = (Counts::new(), 0, None);
+            for answer in futures::future::join_all(asked).await {
+                match answer {
+                    Ok(counts) => {
+                        answers += 1;
+                        for (place, (deposits, treasury_transfers)) in counts {
+                            let known = most.entry(place).or_default();
+                            *known = (deposits.max(known.0), treasury_transfers.max(known.1));
+                        }
                     }
+                    Err(error) => failed = Some(error),
                 }
-                Err(error) => failed = Some(error),
+            }
+            match failed {
+                Some(error) if answers < self.len().min(2) => Err(error),
+                _ => {
+                    let summary = |((number, block, tx), (deposits, treasury_transfers))| BlockSummary {
+                        number,
+                        block,
+                        tx,
+                        deposits,
+                        treasury_transfers,
+                    };
+                    Ok(most.into_iter().map(summary).collect())
+                }
             }
         }
-        match failed {
-            Some(error) if answers < self.len().min(2) => Err(error),
-            _ => {
-                let summary = |((number, block, tx), (deposits, treasury_transfers))| BlockSummary {
-                    number,
-                    block,
-                    tx,
-                    deposits,
-                    treasury_transfers,
-                };
-                Ok(most.into_iter().map(summary).collect())
-            }
-        }
+        .boxed()
     }
 
     /// The block with the events that enough endpoints show alike: two for a deposit, most for a treasury transfer, or
     /// the only one there is. None when nobody knows the block.
-    pub async fn rescan_block(&self, hash: B256, watch: &Watch) -> Result<Option<RescannedBlock>, ChainError> {
-        let need = self.len().min(2);
-        let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
-        let (mut blocks, mut failed) = (Vec::new(), None);
-        for answer in futures::future::join_all(asked).await {
-            match answer {
-                Ok(read) => blocks.extend(read.map(|read| read.block)),
-                Err(error) => failed = Some(error),
+    pub fn rescan_block<'a>(
+        &'a self,
+        hash: B256,
+        watch: &'a Watch,
+    ) -> BoxFuture<'a, Result<Option<RescannedBlock>, ChainError>> {
+        async move {
+            let need = self.len().min(2);
+            let asked = self.nodes().iter().map(|node| watcher::read(node, hash, watch));
+            let (mut blocks, mut failed) = (Vec::new(), None);
+            for answer in futures::future::join_all(asked).await {
+                match answer {
+                    Ok(read) => blocks.extend(read.map(|read| read.block)),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            match failed {
+                // The endpoints that failed may have known the block.
+                Some(error) if blocks.len() < need => Err(error),
+                _ => Ok(agreed(blocks, self.len())),
             }
         }
-        match failed {
-            // The endpoints that failed may have known the block.
-            Some(error) if blocks.len() < need => Err(error),
-            _ => Ok(agreed(blocks, self.len())),
-        }
+        .boxed()
     }
 }
 

@@ -3,6 +3,8 @@
 use alloy::primitives::{Address, B256, Bytes, Signature, eip191_hash_message};
 use alloy::sol;
 use alloy::sol_types::SolCall;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 
 use crate::{At, ChainError, Nodes};
 
@@ -32,20 +34,23 @@ pub async fn signed_by_contract(
 }
 
 /// The same over a digest that the caller computed.
-pub async fn signed_by_contract_over(
+pub fn signed_by_contract_over(
     nodes: &Nodes,
     wallet: Address,
     hash: B256,
     signature: Bytes,
-) -> Result<bool, ChainError> {
-    if nodes.code(wallet, At::Latest).await?.is_empty() {
-        return Ok(false);
+) -> BoxFuture<'_, Result<bool, ChainError>> {
+    async move {
+        if nodes.code(wallet, At::Latest).await?.is_empty() {
+            return Ok(false);
+        }
+        let call = isValidSignatureCall { hash, signature };
+        match nodes.call(wallet, call.abi_encode().into(), At::Latest).await {
+            Ok(answer) => Ok(answer.len() == 32 && answer[..4] == MAGIC && answer[4..].iter().all(|byte| *byte == 0)),
+            // The call reverted, or there is no such contract.
+            Err(error) if error.refusal().is_some() => Ok(false),
+            Err(error) => Err(error),
+        }
     }
-    let call = isValidSignatureCall { hash, signature };
-    match nodes.call(wallet, call.abi_encode().into(), At::Latest).await {
-        Ok(answer) => Ok(answer.len() == 32 && answer[..4] == MAGIC && answer[4..].iter().all(|byte| *byte == 0)),
-        // The call reverted, or there is no such contract.
-        Err(error) if error.refusal().is_some() => Ok(false),
-        Err(error) => Err(error),
-    }
+    .boxed()
 }

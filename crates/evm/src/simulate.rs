@@ -1,6 +1,8 @@
 //! Simulation of a transaction with its logs: what it would do, before anybody pays for it.
 
 use alloy::primitives::{Address, B256, Bytes, U256, b256};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -72,30 +74,34 @@ const USER_OPERATION: B256 = b256!("49628fd1471006c1482da88028e9ce4dbb080b815c9b
 
 impl Nodes {
     /// Simulates a transaction on the newest block, at a gas price of its own.
-    pub async fn simulated(&self, simulation: &Simulation) -> Result<Simulated, ChainError> {
-        let Simulation { from, to, data, gas, base_fee, max_fee, authorizations } = simulation;
-        let mut call = json!({
-            "from": from, "to": to, "input": data, "gas": U256::from(*gas), "maxFeePerGas": U256::from(*max_fee),
-        });
-        if !authorizations.is_empty() {
-            call["authorizationList"] = json!(authorizations);
+    pub fn simulated<'a>(&'a self, simulation: &'a Simulation) -> BoxFuture<'a, Result<Simulated, ChainError>> {
+        async move {
+            let Simulation { from, to, data, gas, base_fee, max_fee, authorizations } = simulation;
+            let mut call = json!({
+                "from": from, "to": to, "input": data, "gas": U256::from(*gas), "maxFeePerGas": U256::from(*max_fee),
+            });
+            if !authorizations.is_empty() {
+                call["authorizationList"] = json!(authorizations);
+            }
+            // Whether the sender can pay for it is not the question here.
+            let rich = json!({ from.to_string(): { "balance": U256::from(u128::MAX) } });
+            let block = json!({ "baseFeePerGas": U256::from(*base_fee) });
+            let state = json!({ "blockOverrides": block, "stateOverrides": rich, "calls": [call] });
+            let wish = &json!({ "blockStateCalls": [state], "validation": false, "traceTransfers": false });
+            let blocks: Vec<Block> =
+                self.first(|node| async move { node.ask(SIMULATE, (wish, "latest")).await }).await?;
+            let call = blocks.into_iter().next().and_then(|block| block.calls.into_iter().next());
+            let call = call.ok_or(ChainError::Undecodable("eth_simulateV1"))?;
+            if call.status.is_zero() {
+                let error = call.error.unwrap_or(CallError { message: String::new(), data: None });
+                let data = error.data.filter(|data| !data.is_empty()).unwrap_or(call.return_data);
+                let starved = data.is_empty() && error.message.to_ascii_lowercase().contains("gas");
+                let revert = if starved { Revert::OutOfGas } else { decode(&data) };
+                return Ok(Simulated::Reverts { revert, data });
+            }
+            Ok(Simulated::Succeeds { gas_used: call.gas_used.saturating_to(), logs: call.logs })
         }
-        // Whether the sender can pay for it is not the question here.
-        let rich = json!({ from.to_string(): { "balance": U256::from(u128::MAX) } });
-        let block = json!({ "baseFeePerGas": U256::from(*base_fee) });
-        let state = json!({ "blockOverrides": block, "stateOverrides": rich, "calls": [call] });
-        let wish = &json!({ "blockStateCalls": [state], "validation": false, "traceTransfers": false });
-        let blocks: Vec<Block> = self.first(|node| async move { node.ask(SIMULATE, (wish, "latest")).await }).await?;
-        let call = blocks.into_iter().next().and_then(|block| block.calls.into_iter().next());
-        let call = call.ok_or(ChainError::Undecodable("eth_simulateV1"))?;
-        if call.status.is_zero() {
-            let error = call.error.unwrap_or(CallError { message: String::new(), data: None });
-            let data = error.data.filter(|data| !data.is_empty()).unwrap_or(call.return_data);
-            let starved = data.is_empty() && error.message.to_ascii_lowercase().contains("gas");
-            let revert = if starved { Revert::OutOfGas } else { decode(&data) };
-            return Ok(Simulated::Reverts { revert, data });
-        }
-        Ok(Simulated::Succeeds { gas_used: call.gas_used.saturating_to(), logs: call.logs })
+        .boxed()
     }
 }
 

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use futures::FutureExt;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
@@ -44,50 +46,53 @@ type Said = Result<Option<Block>, ChainError>;
 impl Nodes {
     /// The block as enough nodes agree on it; none when no node that answered knows it. Events that need a node which
     /// did not answer in time are open.
-    pub async fn agreed_block(
-        &self,
+    pub fn agreed_block<'a>(
+        &'a self,
         number: u64,
         hash: B256,
-        watch: &Watch,
+        watch: &'a Watch,
         wait: Wait,
-    ) -> Result<Option<AgreedBlock>, ChainError> {
-        let nodes = &self.inner.nodes;
-        let mut hearing = Hearing::begin(nodes, number, hash, watch);
-        let mut shown_at = None;
-        while !is_decided(&hearing.answers) {
-            if shown_at.is_none() && hearing.answers.iter().any(|answer| matches!(answer, Some(Answer::Block(_)))) {
-                shown_at = Some(Instant::now());
-            }
-            let silent: Vec<&Arc<Node>> = nodes
-                .iter()
-                .zip(&hearing.answers)
-                .filter(|(_, answer)| answer.is_none())
-                .map(|(node, _)| node)
-                .collect();
-            // Until somebody shows the block, only the nodes' own timeouts bound the wait.
-            let shown_at = shown_at.filter(|_| wait == Wait::Briefly);
-            let until = shown_at.map(|at| at + silent_timeout(silent.iter().map(|node| &***node)));
-            tokio::select! {
-                more = hearing.next() => if !more { break },
-                () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
-                    for node in silent.into_iter().filter(|node| !node.is_failing()) {
-                        let (host, method, after) = (node.host.clone(), "eth_getBlockByHash", node.hedge_delay());
-                        node.failed(method, &ChainError::Timeout { host, method, after });
+    ) -> BoxFuture<'a, Result<Option<AgreedBlock>, ChainError>> {
+        async move {
+            let nodes = &self.inner.nodes;
+            let mut hearing = Hearing::begin(nodes, number, hash, watch);
+            let mut shown_at = None;
+            while !is_decided(&hearing.answers) {
+                if shown_at.is_none() && hearing.answers.iter().any(|answer| matches!(answer, Some(Answer::Block(_)))) {
+                    shown_at = Some(Instant::now());
+                }
+                let silent: Vec<&Arc<Node>> = nodes
+                    .iter()
+                    .zip(&hearing.answers)
+                    .filter(|(_, answer)| answer.is_none())
+                    .map(|(node, _)| node)
+                    .collect();
+                // Until somebody shows the block, only the nodes' own timeouts bound the wait.
+                let shown_at = shown_at.filter(|_| wait == Wait::Briefly);
+                let until = shown_at.map(|at| at + silent_timeout(silent.iter().map(|node| &***node)));
+                tokio::select! {
+                    more = hearing.next() => if !more { break },
+                    () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
+                        for node in silent.into_iter().filter(|node| !node.is_failing()) {
+                            let (host, method, after) = (node.host.clone(), "eth_getBlockByHash", node.hedge_delay());
+                            node.failed(method, &ChainError::Timeout { host, method, after });
+                        }
+                        break;
                     }
-                    break;
                 }
             }
+            let agreed = agree(&hearing.answers).map(|(agreed, _)| agreed);
+            let (unknown, failed) = (hearing.unknown, hearing.failed.take());
+            if nodes.len() > 1 {
+                let (nodes, contradictions) = (nodes.clone(), self.inner.contradictions.clone());
+                tokio::spawn(hearing.conclude(nodes, contradictions));
+            }
+            match (agreed, failed) {
+                (None, Some(error)) if !unknown => Err(error),
+                (agreed, _) => Ok(agreed),
+            }
         }
-        let agreed = agree(&hearing.answers).map(|(agreed, _)| agreed);
-        let (unknown, failed) = (hearing.unknown, hearing.failed.take());
-        if nodes.len() > 1 {
-            let (nodes, contradictions) = (nodes.clone(), self.inner.contradictions.clone());
-            tokio::spawn(hearing.conclude(nodes, contradictions));
-        }
-        match (agreed, failed) {
-            (None, Some(error)) if !unknown => Err(error),
-            (agreed, _) => Ok(agreed),
-        }
+        .boxed()
     }
 
     /// The header of that number on the chain that most nodes are on. Where as many are on another, the preferred one.
@@ -96,12 +101,16 @@ impl Nodes {
     }
 
     /// The headers of that number, as every node that answers shows it.
-    pub async fn header_votes(&self, number: u64) -> Result<HeaderVotes, ChainError> {
-        let heads = self.ask_all(|node| async move {
-            let header: Option<Header> = node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
-            Ok(header.map(|header| header.head()))
-        });
-        Ok(HeaderVotes::count(self.len(), number, heads.await?))
+    pub fn header_votes(&self, number: u64) -> BoxFuture<'_, Result<HeaderVotes, ChainError>> {
+        async move {
+            let heads = self.ask_all(|node| async move {
+                let header: Option<Header> =
+                    node.ask("eth_getBlockByNumber", (At::Number(number).param(), false)).await?;
+                Ok(header.map(|header| header.head()))
+            });
+            Ok(HeaderVotes::count(self.len(), number, heads.await?))
+        }
+        .boxed()
     }
 }
 

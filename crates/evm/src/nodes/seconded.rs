@@ -8,6 +8,8 @@
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde_json::json;
 
 use super::hearing::Count;
@@ -20,32 +22,46 @@ use crate::rpc::{Head, Header};
 
 const CALL: &str = "eth_call";
 
+/// The block's header, where two nodes have shown it, and the outcome of each call.
+type Seconded = (Option<Head>, Vec<Result<Bytes, Refusal>>);
+
 impl Nodes {
     /// Several reads at one block, as two nodes show them, and the block's header by the same two. With a single node
     /// they are its word, and no header is asked for.
-    pub async fn seconded_aggregate(
-        &self,
+    pub fn seconded_aggregate<'a>(
+        &'a self,
         multicall3: Address,
-        calls: &[(Address, Bytes)],
+        calls: &'a [(Address, Bytes)],
         at: B256,
-    ) -> Result<(Option<Head>, Vec<Result<Bytes, Refusal>>), ChainError> {
-        if self.len() < 2 {
-            return Ok((None, self.aggregate(multicall3, calls, At::Hash(at)).await?));
+    ) -> BoxFuture<'a, Result<Seconded, ChainError>> {
+        async move {
+            if self.len() < 2 {
+                return Ok((None, self.aggregate(multicall3, calls, At::Hash(at)).await?));
+            }
+            if calls.is_empty() {
+                return Ok((None, Vec::new()));
+            }
+            let shown = self.seconded(Question { to: multicall3, data: calldata::aggregate(calls), at }).await?;
+            let output = shown.output.ok_or(ChainError::Undecodable("aggregate3"))?;
+            Ok((Some(shown.head), results(&output, calls.len())?))
         }
-        if calls.is_empty() {
-            return Ok((None, Vec::new()));
-        }
-        let shown = self.seconded(Question { to: multicall3, data: calldata::aggregate(calls), at }).await?;
-        let output = shown.output.ok_or(ChainError::Undecodable("aggregate3"))?;
-        Ok((Some(shown.head), results(&output, calls.len())?))
+        .boxed()
     }
 
     /// The output of a call at a block, as two nodes show it, or the only one there is; none if it reverts.
-    pub async fn seconded_call(&self, to: Address, data: Bytes, at: B256) -> Result<Option<Bytes>, ChainError> {
-        if self.len() < 2 {
-            return unless_reverted(self.call(to, data, At::Hash(at)).await);
+    pub fn seconded_call(
+        &self,
+        to: Address,
+        data: Bytes,
+        at: B256,
+    ) -> BoxFuture<'_, Result<Option<Bytes>, ChainError>> {
+        async move {
+            if self.len() < 2 {
+                return unless_reverted(self.call(to, data, At::Hash(at)).await);
+            }
+            Ok(self.seconded(Question { to, data, at }).await?.output)
         }
-        Ok(self.seconded(Question { to, data, at }).await?.output)
+        .boxed()
     }
 
     async fn seconded(&self, question: Question) -> Result<Shown, ChainError> {
