@@ -18,6 +18,8 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
 use axum::http::{HeaderValue, Request, Response, header};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use http_body::Body as _;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -57,41 +59,50 @@ pub struct ConnectionLimits {
 }
 
 /// Serves connections until it is stopped, and then until those that are open have their answers.
-pub async fn serve(listener: TcpListener, router: Router, limits: ConnectionLimits, stop: CancellationToken) {
-    let timeouts = Timeouts { header: limits.header_timeout, idle: limits.idle_timeout, write: limits.write_timeout };
-    let (seats, tasks) = (Seats::new(limits), TaskTracker::new());
-    let service = TowerToHyperService::new(router);
-    loop {
-        let accepted = tokio::select! {
-            () = stop.cancelled() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, peer) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                pause(&error).await;
+pub fn serve(
+    listener: TcpListener,
+    router: Router,
+    limits: ConnectionLimits,
+    stop: CancellationToken,
+) -> BoxFuture<'static, ()> {
+    async move {
+        let timeouts =
+            Timeouts { header: limits.header_timeout, idle: limits.idle_timeout, write: limits.write_timeout };
+        let (seats, tasks) = (Seats::new(limits), TaskTracker::new());
+        let service = TowerToHyperService::new(router);
+        loop {
+            let accepted = tokio::select! {
+                () = stop.cancelled() => break,
+                accepted = listener.accept() => accepted,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    pause(&error).await;
+                    continue;
+                }
+            };
+            // Closed at once: whoever waits instead would keep a place in the queue that others need.
+            let Some(seat) = seats.take(peer.ip()) else {
+                counter!("causeway_connections_refused_total").increment(1);
                 continue;
-            }
-        };
-        // Closed at once: whoever waits instead would keep a place in the queue that others need.
-        let Some(seat) = seats.take(peer.ip()) else {
-            counter!("causeway_connections_refused_total").increment(1);
-            continue;
-        };
-        // Without it an answer is as good, and later.
-        let _ = stream.set_nodelay(true);
-        let phase = Arc::new(Phase::default());
-        let stream = Watched::new(stream, phase.clone(), timeouts);
-        let (service, stop) = (service.clone(), stop.clone());
-        let answer = move |request| answer(service.clone(), peer, phase.clone(), request);
-        tasks.spawn(async move {
-            connection(stream, answer, stop).await;
-            drop(seat);
-        });
+            };
+            // Without it an answer is as good, and later.
+            let _ = stream.set_nodelay(true);
+            let phase = Arc::new(Phase::default());
+            let stream = Watched::new(stream, phase.clone(), timeouts);
+            let (service, stop) = (service.clone(), stop.clone());
+            let answer = move |request| answer(service.clone(), peer, phase.clone(), request);
+            tasks.spawn(async move {
+                connection(stream, answer, stop).await;
+                drop(seat);
+            });
+        }
+        drop(listener);
+        tasks.close();
+        tasks.wait().await;
     }
-    drop(listener);
-    tasks.close();
-    tasks.wait().await;
+    .boxed()
 }
 
 async fn pause(error: &std::io::Error) {

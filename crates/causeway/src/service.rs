@@ -14,6 +14,8 @@ use api::{
 };
 use dashboard::Dashboard;
 use evm::Nodes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use market::Watchlist;
 use solver::deposit_addresses::reindex::Reindexer;
 use solver::gasless::execute::Executions;
@@ -54,12 +56,17 @@ pub struct Service {
 
 impl Service {
     /// Starts a process with all roles.
-    pub async fn start(config: &Config, env: Env) -> Result<Self> {
-        Self::start_as(config, Role::All, env).await
+    pub fn start(config: &Config, env: Env) -> BoxFuture<'_, Result<Self>> {
+        Self::start_as(config, Role::All, env)
     }
 
-    /// Opens the database, checks the nodes, starts the tasks and listens.
-    pub async fn start_as(config: &Config, role: Role, env: Env) -> Result<Self> {
+    /// Opens the database, checks the nodes, starts the tasks and listens. Boxed: otherwise whoever awaits it would
+    /// build the whole service again.
+    pub fn start_as(config: &Config, role: Role, env: Env) -> BoxFuture<'_, Result<Self>> {
+        Self::started(config, role, env).boxed()
+    }
+
+    async fn started(config: &Config, role: Role, env: Env) -> Result<Self> {
         let database = assemble::database(config)?;
         ensure!(
             role == Role::All || matches!(database.url, DatabaseUrl::Postgres(_)),

@@ -40,6 +40,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use serde::Serialize;
 use tokio::sync::{Mutex, OnceCell};
 use tokio::task::JoinHandle;
@@ -144,50 +146,53 @@ impl Drop for Running {
 }
 
 impl Devnet {
-    pub async fn start(options: Options) -> Result<Self> {
-        let progress = &options.progress;
-        let keys = Keys::new(options.fillers);
-        let key = Key::new(options.fillers);
-        let cache = Cache::open()?;
-        let anvil = {
-            let (cache, progress) = (cache.clone(), progress.clone());
-            tokio::task::spawn_blocking(move || cache.anvil(&progress)).await??
-        };
-        let home = match &options.data_dir {
-            Some(dir) => Home::Kept(DataDir::open(dir)?),
-            None => Home::Temporary(scratch("causeway-devnet-")?),
-        };
-        let left = match &home {
-            Home::Kept(dir) if !options.fresh => dir.resume(&key, &NETWORKS, progress),
-            _ => None,
-        };
-        let resumed = left.is_some();
-        let (saved, from_template) = match left {
-            Some(saved) => (saved, true),
-            None => state::templates(&cache, &anvil, &key, &NETWORKS, &keys, progress).await?,
-        };
-        progress.say("Starting the local chains");
-        let launch = Launch { anvil, home: &home, options: &options, keys: &keys };
-        let launches = (0..).zip(NETWORKS).zip(saved).map(|((i, network), saved)| launch.chain(i, network, saved));
-        let launched = futures::future::try_join_all(launches).await?;
-        if let Home::Kept(dir) = &home {
-            dir.begin(&NETWORKS)?;
+    pub fn start(options: Options) -> BoxFuture<'static, Result<Self>> {
+        async move {
+            let progress = &options.progress;
+            let keys = Keys::new(options.fillers);
+            let key = Key::new(options.fillers);
+            let cache = Cache::open()?;
+            let anvil = {
+                let (cache, progress) = (cache.clone(), progress.clone());
+                tokio::task::spawn_blocking(move || cache.anvil(&progress)).await??
+            };
+            let home = match &options.data_dir {
+                Some(dir) => Home::Kept(DataDir::open(dir)?),
+                None => Home::Temporary(scratch("causeway-devnet-")?),
+            };
+            let left = match &home {
+                Home::Kept(dir) if !options.fresh => dir.resume(&key, &NETWORKS, progress),
+                _ => None,
+            };
+            let resumed = left.is_some();
+            let (saved, from_template) = match left {
+                Some(saved) => (saved, true),
+                None => state::templates(&cache, &anvil, &key, &NETWORKS, &keys, progress).await?,
+            };
+            progress.say("Starting the local chains");
+            let launch = Launch { anvil, home: &home, options: &options, keys: &keys };
+            let launches = (0..).zip(NETWORKS).zip(saved).map(|((i, network), saved)| launch.chain(i, network, saved));
+            let launched = futures::future::try_join_all(launches).await?;
+            if let Home::Kept(dir) = &home {
+                dir.begin(&NETWORKS)?;
+            }
+            let folder = match &home {
+                Home::Kept(dir) => dir.path(),
+                Home::Temporary(dir) => dir.path(),
+            };
+            let venue = LocalVenue::start(folder, resumed, options.first_port, &keys).await?;
+            let mut chains = vec![];
+            let mut running = Running { key, anvils: vec![], proxies: vec![], miners: vec![], home };
+            for (chain, anvil, proxy) in launched {
+                running.miners.push(chain.miner.run(chain.name.clone(), options.block_time, options.gives_way));
+                running.anvils.push(anvil);
+                running.proxies.push(proxy);
+                chains.push(chain);
+            }
+            let running = std::sync::Mutex::new(Some(running));
+            Ok(Self { chains, keys, venue, resumed, from_template, running })
         }
-        let folder = match &home {
-            Home::Kept(dir) => dir.path(),
-            Home::Temporary(dir) => dir.path(),
-        };
-        let venue = LocalVenue::start(folder, resumed, options.first_port, &keys).await?;
-        let mut chains = vec![];
-        let mut running = Running { key, anvils: vec![], proxies: vec![], miners: vec![], home };
-        for (chain, anvil, proxy) in launched {
-            running.miners.push(chain.miner.run(chain.name.clone(), options.block_time, options.gives_way));
-            running.anvils.push(anvil);
-            running.proxies.push(proxy);
-            chains.push(chain);
-        }
-        let running = std::sync::Mutex::new(Some(running));
-        Ok(Self { chains, keys, venue, resumed, from_template, running })
+        .boxed()
     }
 
     /// Panics for a chain that does not exist: the list is fixed.
@@ -213,26 +218,29 @@ impl Devnet {
     }
 
     /// Ends the chains in order and, with a data folder, saves them there.
-    pub async fn shutdown(self) -> Result<()> {
-        let Some(mut running) = self.running().take() else { return Ok(()) };
-        for miner in running.miners.drain(..) {
-            miner.abort();
-            // The task was aborted, so the error is expected; it only matters that nothing mines any more.
-            drop(miner.await);
+    pub fn shutdown(self) -> BoxFuture<'static, Result<()>> {
+        async move {
+            let Some(mut running) = self.running().take() else { return Ok(()) };
+            for miner in running.miners.drain(..) {
+                miner.abort();
+                // The task was aborted, so the error is expected; it only matters that nothing mines any more.
+                drop(miner.await);
+            }
+            running.proxies.clear();
+            let stops = running.anvils.drain(..).map(Anvil::stop);
+            futures::future::try_join_all(stops).await?;
+            if let Home::Kept(dir) = &running.home {
+                let deployments = self.chains.iter().map(|chain| Deployment {
+                    contracts: chain.contracts.clone(),
+                    tokens: chain.tokens.clone(),
+                    native_feed: chain.native_feed,
+                    start_block: chain.start_block,
+                });
+                dir.finish(&running.key, &NETWORKS, deployments.collect())?;
+            }
+            Ok(())
         }
-        running.proxies.clear();
-        let stops = running.anvils.drain(..).map(Anvil::stop);
-        futures::future::try_join_all(stops).await?;
-        if let Home::Kept(dir) = &running.home {
-            let deployments = self.chains.iter().map(|chain| Deployment {
-                contracts: chain.contracts.clone(),
-                tokens: chain.tokens.clone(),
-                native_feed: chain.native_feed,
-                start_block: chain.start_block,
-            });
-            dir.finish(&running.key, &NETWORKS, deployments.collect())?;
-        }
-        Ok(())
+        .boxed()
     }
 
     /// One devnet per test binary, with 200 ms blocks where the machine can. It lives on a thread of its own, so that

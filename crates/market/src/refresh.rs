@@ -9,6 +9,8 @@ use alloy::sol_types::SolCall;
 use domain::money::{Amount, Price};
 use evm::contracts::{Erc20, GasPriceOracle, Multicall3, PriceFeed, SpendLimiter};
 use evm::{ChainError, Head, Nodes};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use tokio::sync::Notify;
 use tracing::{debug, warn};
 
@@ -32,54 +34,57 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the chain's snapshot current until the nodes are dropped. Heads that come faster than they can be read are
 /// skipped: only the newest counts.
-pub async fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) {
-    let mut heads = nodes.heads();
-    let plan = Plan::new(&watchlist);
-    let mut mirror = Mirror::new(&nodes, &watchlist);
-    let mut failing = false;
-    loop {
-        let head = *heads.borrow_and_update();
-        if let Some(head) = head {
-            let mut read_at = head;
-            let mut outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), head).await;
-            if matches!(outcome, Err(ChainError::NotSeconded(_)))
-                && let Some(agreed) = agreed_instead(&nodes, head).await
-            {
-                read_at = agreed;
-                outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), agreed).await;
-            }
-            match outcome {
-                Ok(snapshot) => {
-                    market.publish(snapshot);
-                    failing = false;
-                    mirror.iter_mut().for_each(|mirror| mirror.work(read_at));
+pub fn refresh(market: Arc<Market>, nodes: Nodes, watchlist: Watchlist) -> BoxFuture<'static, ()> {
+    async move {
+        let mut heads = nodes.heads();
+        let plan = Plan::new(&watchlist);
+        let mut mirror = Mirror::new(&nodes, &watchlist);
+        let mut failing = false;
+        loop {
+            let head = *heads.borrow_and_update();
+            if let Some(head) = head {
+                let mut read_at = head;
+                let mut outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), head).await;
+                if matches!(outcome, Err(ChainError::NotSeconded(_)))
+                    && let Some(agreed) = agreed_instead(&nodes, head).await
+                {
+                    read_at = agreed;
+                    outcome = read(&plan, &nodes, &watchlist, mirror.as_mut(), agreed).await;
                 }
-                // Logged once: the age of the snapshot tells the rest.
-                Err(error) if !failing => {
-                    warn!(chain.id = %nodes.chain(), %error, "cannot read the market of chain {}", nodes.chain());
-                    failing = true;
+                match outcome {
+                    Ok(snapshot) => {
+                        market.publish(snapshot);
+                        failing = false;
+                        mirror.iter_mut().for_each(|mirror| mirror.work(read_at));
+                    }
+                    // Logged once: the age of the snapshot tells the rest.
+                    Err(error) if !failing => {
+                        warn!(chain.id = %nodes.chain(), %error, "cannot read the market of chain {}", nodes.chain());
+                        failing = true;
+                    }
+                    Err(error) => debug!(chain.id = %nodes.chain(), %error, "still cannot read the market"),
                 }
-                Err(error) => debug!(chain.id = %nodes.chain(), %error, "still cannot read the market"),
             }
-        }
-        let learned = async {
-            match &mut mirror {
-                Some(mirror) => mirror.learn().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            changed = heads.changed() => {
-                if changed.is_err() {
-                    return;
+            let learned = async {
+                match &mut mirror {
+                    Some(mirror) => mirror.learn().await,
+                    None => std::future::pending().await,
                 }
-                tokio::time::sleep(DEPOSITS_HEAD_START).await;
+            };
+            tokio::select! {
+                changed = heads.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    tokio::time::sleep(DEPOSITS_HEAD_START).await;
+                }
+                // The same head again, now with more pools, or fewer.
+                () = learned => {}
+                () = tokio::time::sleep(RETRY_INTERVAL), if failing && nodes.len() > 1 => {}
             }
-            // The same head again, now with more pools, or fewer.
-            () = learned => {}
-            () = tokio::time::sleep(RETRY_INTERVAL), if failing && nodes.len() > 1 => {}
         }
     }
+    .boxed()
 }
 
 /// The head of the same number that most nodes have, where the announced one is its announcer's alone. Whoever

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use store::leases::Kind;
 use store::{Instance, Lease};
 use tokio_util::sync::CancellationToken;
@@ -14,18 +16,21 @@ use crate::solver::Solver;
 use crate::{chain, deposit_addresses, integrators, listing, operator, orders, payments, quoting, standby};
 
 /// Runs the worker whenever its lease can be acquired. Until then, follows the state that the worker reports.
-pub async fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationToken) {
-    loop {
-        let lease = tokio::select! {
-            () = stop.cancelled() => return,
-            lease = instance.acquire(&solver.store, Kind::Worker) => lease,
-            () = standby::keep(&solver) => return,
-        };
-        let leader = Leader { store: &solver.store, instance: &instance, crash: solver.env.crash, stop: &stop };
-        let begin =
-            |lease: &Lease, stop: &CancellationToken, tasks: &TaskTracker| start(&solver.under(lease), stop, tasks);
-        leader.hold(lease, begin, || solver.stand_by()).await;
+pub fn work(solver: Arc<Solver>, instance: Instance, stop: CancellationToken) -> BoxFuture<'static, ()> {
+    async move {
+        loop {
+            let lease = tokio::select! {
+                () = stop.cancelled() => return,
+                lease = instance.acquire(&solver.store, Kind::Worker) => lease,
+                () = standby::keep(&solver) => return,
+            };
+            let leader = Leader { store: &solver.store, instance: &instance, crash: solver.env.crash, stop: &stop };
+            let begin =
+                |lease: &Lease, stop: &CancellationToken, tasks: &TaskTracker| start(&solver.under(lease), stop, tasks);
+            leader.hold(lease, begin, || solver.stand_by()).await;
+        }
     }
+    .boxed()
 }
 
 /// Starts the tasks of every chain, as after a crash: nothing in memory is carried over. They end with the token;

@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 use alloy::primitives::{Address, U256};
 use domain::money::{Amount, Price};
 use domain::venue::{Asset, Holding, Route};
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use market::{Quoted, Snapshot, TokenFunds};
 use tracing::{debug, warn};
 
@@ -25,24 +27,27 @@ const PRICED: [(Asset, Route, &str); 3] =
     [(Asset::USDC, Route::Perps, "usdc"), (Asset::USDC, Route::Spot, "usdc"), (Asset::ETH, Route::Spot, "eth")];
 
 /// Publishes a snapshot again and again, until its future is dropped.
-pub async fn refresh(solver: Arc<Solver>, handle: Arc<ChainHandle>, max_age: Duration) {
-    let Some(venue) = &handle.venue else { return };
-    let mut failing = false;
-    loop {
-        match read(&solver, &handle, venue, max_age).await {
-            Ok(snapshot) => {
-                solver.market.publish(snapshot);
-                failing = false;
+pub fn refresh(solver: Arc<Solver>, handle: Arc<ChainHandle>, max_age: Duration) -> BoxFuture<'static, ()> {
+    async move {
+        let Some(venue) = &handle.venue else { return };
+        let mut failing = false;
+        loop {
+            match read(&solver, &handle, venue, max_age).await {
+                Ok(snapshot) => {
+                    solver.market.publish(snapshot);
+                    failing = false;
+                }
+                // Logged once: the age of the snapshot tells the rest.
+                Err(error) if !failing => {
+                    warn!(chain.id = %handle.id(), error = %Chained(&error), "cannot read the venue");
+                    failing = true;
+                }
+                Err(error) => debug!(chain.id = %handle.id(), error = %Chained(&error), "still cannot read the venue"),
             }
-            // Logged once: the age of the snapshot tells the rest.
-            Err(error) if !failing => {
-                warn!(chain.id = %handle.id(), error = %Chained(&error), "cannot read the venue");
-                failing = true;
-            }
-            Err(error) => debug!(chain.id = %handle.id(), error = %Chained(&error), "still cannot read the venue"),
+            tokio::time::sleep(venue.poll_interval * 2).await;
         }
-        tokio::time::sleep(venue.poll_interval * 2).await;
     }
+    .boxed()
 }
 
 async fn read(
