@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 use domain::catalog::Chain;
-use domain::ids::ChainId;
+use domain::ids::{ChainId, PayoutNonce};
 use domain::money::Amount;
 use evm::contracts::Depository;
 use evm::{At, Head, Nodes, Watch};
@@ -66,8 +66,8 @@ impl PayoutChain {
     }
 
     /// Whether the depository has paid out under a nonce, as of a final block.
-    pub(crate) async fn is_used(&self, nonce: B256, last: Head) -> Result<bool, AllocatorError> {
-        let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
+    pub(crate) async fn is_used(&self, nonce: PayoutNonce, last: Head) -> Result<bool, AllocatorError> {
+        let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0.0) }.abi_encode();
         let answer = self.nodes.quorum_call(self.quorum, self.depository(), call.into(), At::Hash(last.hash)).await?;
         Depository::usedNoncesCall::abi_decode_returns(&answer)
             .map_err(|_| AllocatorError::InvariantViolated("the depository does not say which nonces are used"))

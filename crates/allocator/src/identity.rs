@@ -31,7 +31,7 @@ pub fn returned(deposit: &Deposit) -> Settlement {
 
 /// The same for the deposit of an order that is refunded out of the depository.
 pub fn refunded(deposit: &Deposit, order: OrderId) -> Settlement {
-    let (key, tx) = (settlement_key(deposit.key, order), nonce(Kind::Refund, deposit.key));
+    let (key, tx) = (settlement_key(deposit.key, order), nonce(Kind::Refund, deposit.key).0);
     Settlement { key, order, deposit: deposit.key, ending: Ending::Depository, chain: deposit.chain, tx }
 }
 

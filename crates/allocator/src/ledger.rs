@@ -2,7 +2,7 @@
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
-use domain::ids::{ChainId, OrderId};
+use domain::ids::{ChainId, OrderId, PayoutNonce};
 use domain::money::Amount;
 use domain::time::Timestamp;
 use evm::contracts::{Depository, Erc20};
@@ -103,7 +103,7 @@ async fn read_range(
 
 /// A payout's purpose by its transaction: the request, and the deposits whose keys follow it.
 struct Named {
-    nonce: B256,
+    nonce: PayoutNonce,
     keys: Vec<B256>,
 }
 
@@ -120,7 +120,7 @@ async fn named(payout_chain: &PayoutChain, execution: &Execution) -> Result<Opti
         return Ok(None);
     }
     let keys = tail.chunks(32).map(B256::from_slice).collect();
-    Ok(Some(Named { nonce: B256::from(call.request.nonce), keys }))
+    Ok(Some(Named { nonce: PayoutNonce(call.request.nonce.into()), keys }))
 }
 
 /// Money left the depository. If the ledger does not know why, it is told by the chain, or everything stops.

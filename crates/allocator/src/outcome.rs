@@ -82,7 +82,7 @@ fn expired(tx: &mut Tx<'_>, stored: &PayoutRow, now: Timestamp) -> Result<(), Al
 #[cfg(test)]
 mod tests {
     use alloy::primitives::{Address, B256, U256};
-    use domain::ids::ChainId;
+    use domain::ids::{ChainId, PayoutNonce};
     use domain::money::Amount;
     use store::depository_ledger::Deposit;
     use store::payouts::{Payout, PayoutId, Signature};
@@ -135,7 +135,7 @@ mod tests {
             depository_ledger::insert(tx, &held)?;
             let (recipient, amount) = (Address::repeat_byte(2), held.amount);
             let payout = Payout {
-                nonce: KEY,
+                nonce: PayoutNonce(KEY),
                 kind: Kind::Refund,
                 subject: KEY,
                 chain: CHAIN,

@@ -108,7 +108,7 @@ async fn sign_one(
 }
 
 fn request(payout: &Payout, expiration: u64) -> CallRequest {
-    CallRequest::payout(payout.currency, payout.recipient, payout.amount.units(), payout.nonce, expiration)
+    CallRequest::payout(payout.currency, payout.recipient, payout.amount.units(), payout.nonce.0, expiration)
 }
 
 /// Nothing of a payout's row is believed: not its amount, not its recipient, not its nonce.

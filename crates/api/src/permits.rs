@@ -3,7 +3,7 @@
 use alloy_primitives::Bytes;
 use axum::Json;
 use axum::extract::State;
-use domain::ids::{NotAnId, RequestId};
+use domain::ids::{ClaimId, NotAnId, RequestId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use solver::gasless::permits::Kind;
@@ -103,7 +103,9 @@ pub(crate) async fn permit(
     // Committed work goes on whether or not the caller waits for the answer.
     match signed {
         Signed::Claim => {
-            tokio::spawn(app.claims.clone().accept(id.0, signature)).await.map_err(|_| ApiError::Internal)??;
+            tokio::spawn(app.claims.clone().accept(ClaimId(id.0), signature))
+                .await
+                .map_err(|_| ApiError::Internal)??;
             Ok(Json(PermitResponse { message: "The claim is being paid", steps: Some([]) }))
         }
         Signed::Permit(kind) => {

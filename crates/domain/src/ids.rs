@@ -55,6 +55,26 @@ hash_id! {
     OrderId
 }
 
+hash_id! {
+    /// A claim of an app balance: the digest that its wallet signs, carried by its payment.
+    ClaimId
+}
+
+hash_id! {
+    /// A refill of one of our own wallets, carried by its payment.
+    RefillId
+}
+
+hash_id! {
+    /// A sweep of a deposit address.
+    SweepId
+}
+
+hash_id! {
+    /// The nonce under which a depository pays out, once.
+    PayoutNonce
+}
+
 impl RequestId {
     /// Milliseconds first, so that fresh rows land at the end of the index: random keys halve the insert rate.
     pub fn new(now: crate::time::Timestamp, random: [u8; 26]) -> Self {

@@ -4,6 +4,8 @@
 
 use alloy_primitives::{B256, U256, keccak256};
 
+use crate::ids::PayoutNonce;
+
 /// Transactions of one payout that may fail before a person has to look.
 pub const MAX_VOIDS: u64 = 3;
 
@@ -19,9 +21,9 @@ pub enum Kind {
 
 /// The nonce of a payout. It follows from the kind and the key of the deposit or batch, so the contract itself refuses
 /// to pay the same thing twice.
-pub fn nonce(kind: Kind, key: B256) -> B256 {
+pub fn nonce(kind: Kind, key: B256) -> PayoutNonce {
     let kind = U256::from(kind as u8).to_be_bytes::<32>();
-    keccak256([kind, key.0].concat())
+    PayoutNonce(keccak256([kind, key.0].concat()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -5,7 +5,7 @@
 
 use alloy_primitives::{B256, keccak256};
 
-use crate::ids::{OrderId, RequestId};
+use crate::ids::{ClaimId, OrderId, PayoutNonce, RefillId, RequestId, SweepId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Purpose {
@@ -69,15 +69,14 @@ pub enum Subject {
         key: DepositKey,
     },
     Excess(DepositKey),
-    Claim(B256),
-    Refill(B256),
+    Claim(ClaimId),
+    Refill(RefillId),
     /// `settles` is the order that the payout refunds, else the deposit or batch that it pays for.
     Payout {
-        nonce: B256,
+        nonce: PayoutNonce,
         settles: OrderId,
     },
-    /// A sweep by its own id.
-    Sweep(B256),
+    Sweep(SweepId),
     /// A relayed transaction by its request: a request is relayed once.
     Relay(RequestId),
 }
@@ -103,8 +102,10 @@ impl Subject {
             Self::Fill(order) | Self::Refund(order) => order.0,
             Self::Return { row, .. } => B256::left_padding_from(&row.to_be_bytes()),
             Self::Excess(deposit) => deposit.0,
-            Self::Claim(id) | Self::Refill(id) | Self::Sweep(id) => *id,
-            Self::Payout { nonce, .. } => *nonce,
+            Self::Claim(id) => id.0,
+            Self::Refill(id) => id.0,
+            Self::Payout { nonce, .. } => nonce.0,
+            Self::Sweep(id) => id.0,
             Self::Relay(request) => request.0,
         }
     }
@@ -116,7 +117,7 @@ impl Subject {
             Self::Return { key, .. } => OrderId(key.0),
             // An order is filled once, and beside that the excess of its deposit goes back once.
             Self::Excess(deposit) => OrderId(keccak256([b"excess".as_slice(), deposit.0.as_slice()].concat())),
-            Self::Claim(id) | Self::Refill(id) | Self::Sweep(id) => OrderId(*id),
+            Self::Claim(_) | Self::Refill(_) | Self::Sweep(_) => OrderId(self.key()),
             // A same-chain request has its own id in its order's place.
             Self::Relay(request) => OrderId(keccak256([b"relay".as_slice(), request.0.as_slice()].concat())),
         }
@@ -132,10 +133,10 @@ impl Subject {
                 Self::Return { row, key: DepositKey(settles.0) }
             }
             Purpose::Excess => Self::Excess(DepositKey(key)),
-            Purpose::Refill => Self::Refill(key),
-            Purpose::Claim => Self::Claim(key),
-            Purpose::Payout => Self::Payout { nonce: key, settles },
-            Purpose::Sweep => Self::Sweep(key),
+            Purpose::Refill => Self::Refill(RefillId(key)),
+            Purpose::Claim => Self::Claim(ClaimId(key)),
+            Purpose::Payout => Self::Payout { nonce: PayoutNonce(key), settles },
+            Purpose::Sweep => Self::Sweep(SweepId(key)),
             Purpose::Relay => Self::Relay(RequestId(key)),
         }
     }
@@ -153,10 +154,10 @@ mod tests {
             Subject::Refund(order),
             Subject::Return { row: 7, key: DepositKey(word) },
             Subject::Excess(DepositKey(word)),
-            Subject::Claim(word),
-            Subject::Refill(word),
-            Subject::Payout { nonce: word, settles: order },
-            Subject::Sweep(word),
+            Subject::Claim(ClaimId(word)),
+            Subject::Refill(RefillId(word)),
+            Subject::Payout { nonce: PayoutNonce(word), settles: order },
+            Subject::Sweep(SweepId(word)),
             Subject::Relay(RequestId(word)),
         ];
         for subject in subjects {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use alloy_primitives::{Address, B256, U256};
 use domain::arrival::is_sender;
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId, SweepId};
 use domain::money::Amount;
 use domain::time::Timestamp;
 
@@ -156,7 +156,7 @@ pub fn postpone(tx: &mut Tx<'_>, chain: ChainId, place: Place, until: Timestamp)
 }
 
 /// Ties what is at an address to the sweep that takes it.
-pub fn swept(tx: &mut Tx<'_>, chain: ChainId, place: Place, sweep: B256) -> Result<(), StoreError> {
+pub fn swept(tx: &mut Tx<'_>, chain: ChainId, place: Place, sweep: SweepId) -> Result<(), StoreError> {
     tx.execute(
         "update deposit_arrival set sweep_id = $4 where address = $1 and chain_id = $2 and currency = $3
          and sweep_id is null and gone = 0",
@@ -166,7 +166,7 @@ pub fn swept(tx: &mut Tx<'_>, chain: ChainId, place: Place, sweep: B256) -> Resu
 }
 
 /// A sweep did not happen: what it was to take is at the address again.
-pub fn unswept(tx: &mut Tx<'_>, sweep: B256) -> Result<(), StoreError> {
+pub fn unswept(tx: &mut Tx<'_>, sweep: SweepId) -> Result<(), StoreError> {
     tx.execute("update deposit_arrival set sweep_id = null where sweep_id = $1", &[sweep.into()])?;
     Ok(())
 }
@@ -174,7 +174,7 @@ pub fn unswept(tx: &mut Tx<'_>, sweep: B256) -> Result<(), StoreError> {
 /// Keeps what a sweep for a part of an open address has left there as one transfer: the tied ones are swept. Its sender
 /// is known where one has sent nearly all of it, whoever's money it was that was swept. Nothing is kept where that is
 /// known already: by the balance, or by a later sweep.
-pub fn keep_rest(tx: &mut Tx<'_>, sweep: B256, rest: Amount, now: Timestamp) -> Result<(), StoreError> {
+pub fn keep_rest(tx: &mut Tx<'_>, sweep: SweepId, rest: Amount, now: Timestamp) -> Result<(), StoreError> {
     let sql = concat!(
         "select ",
         columns!(),

@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256};
 use domain::claim::State;
-use domain::ids::ChainId;
+use domain::ids::{ChainId, ClaimId};
 use domain::ledger::UsdcMicros;
 use domain::time::Timestamp;
 
@@ -14,8 +14,7 @@ const PRUNED: i64 = 100;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The digest the wallet signs, carried by its payment.
-    pub id: B256,
+    pub id: ClaimId,
     pub wallet: Address,
     pub recipient: Address,
     pub chain: ChainId,
@@ -43,7 +42,7 @@ fn from_row(row: &Row) -> Result<ClaimRow, StoreError> {
     let state = row.text(7)?;
     let state = State::ALL.into_iter().find(|known| known.as_str() == state).ok_or(unknown(7, "a state"))?;
     let claim = Claim {
-        id: row.b256(1)?,
+        id: ClaimId(row.b256(1)?),
         wallet: row.address(2)?,
         recipient: row.address(3)?,
         chain: ChainId(row.uint(4)?),
@@ -79,18 +78,18 @@ pub fn put(tx: &mut Tx<'_>, claim: &Claim, state: State, now: Timestamp) -> Resu
     Ok(new.is_some())
 }
 
-pub fn find(tx: &mut Tx<'_>, id: B256) -> Result<Option<ClaimRow>, StoreError> {
+pub fn find(tx: &mut Tx<'_>, id: ClaimId) -> Result<Option<ClaimRow>, StoreError> {
     let sql = concat!("select ", columns!(), " from claim c where c.claim_id = $1");
     tx.row(sql, &[id.into()])?.as_ref().map(from_row).transpose()
 }
 
 /// Finds the claim and locks its row until the unit ends.
-pub fn lock(tx: &mut Tx<'_>, id: B256) -> Result<Option<ClaimRow>, StoreError> {
+pub fn lock(tx: &mut Tx<'_>, id: ClaimId) -> Result<Option<ClaimRow>, StoreError> {
     let sql = concat!("select ", columns!(), " from claim c where c.claim_id = $1 {for_update}");
     tx.row(sql, &[id.into()])?.as_ref().map(from_row).transpose()
 }
 
-pub fn set_state(tx: &mut Tx<'_>, id: B256, state: State, now: Timestamp) -> Result<(), StoreError> {
+pub fn set_state(tx: &mut Tx<'_>, id: ClaimId, state: State, now: Timestamp) -> Result<(), StoreError> {
     tx.execute(
         "update claim set state = $2, updated_at = $3 where claim_id = $1",
         &[id.into(), state.as_str().into(), now.into()],

@@ -1,7 +1,7 @@
 //! Payouts: money the allocator decided to pay out of a depository, its signatures, and their progress.
 
 use alloy_primitives::{Address, B256};
-use domain::ids::{ChainId, OrderId};
+use domain::ids::{ChainId, OrderId, PayoutNonce};
 use domain::money::Amount;
 pub use domain::payout::{Kind, State};
 use domain::subject::Subject;
@@ -30,7 +30,7 @@ fn state(row: &Row, index: usize) -> Result<State, StoreError> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Payout {
-    pub nonce: B256,
+    pub nonce: PayoutNonce,
     pub kind: Kind,
     pub subject: B256,
     pub chain: ChainId,
@@ -65,7 +65,7 @@ fn from_row(row: &Row) -> Result<PayoutRow, StoreError> {
         id: PayoutId(row.int(0)?),
         state: state(row, 1)?,
         payout: Payout {
-            nonce: row.b256(2)?,
+            nonce: PayoutNonce(row.b256(2)?),
             kind: kind(row, 3)?,
             subject: row.b256(4)?,
             chain: ChainId(row.uint(5)?),
@@ -115,7 +115,7 @@ pub fn insert(
 pub fn is_reserved(
     tx: &mut Tx<'_>,
     chain: ChainId,
-    nonce: B256,
+    nonce: PayoutNonce,
     currency: Address,
     recipient: Address,
     amount: Amount,
@@ -281,7 +281,7 @@ pub fn tx_of(tx: &mut Tx<'_>, id: PayoutId) -> Result<Option<B256>, StoreError> 
     Ok(row.map(|row| row.opt_b256(0)).transpose()?.flatten())
 }
 
-pub fn has_nonce(tx: &mut Tx<'_>, nonce: B256) -> Result<bool, StoreError> {
+pub fn has_nonce(tx: &mut Tx<'_>, nonce: PayoutNonce) -> Result<bool, StoreError> {
     Ok(tx.row("select payout_id from payout where nonce = $1", &[nonce.into()])?.is_some())
 }
 

@@ -2,11 +2,11 @@
 
 use std::str::FromStr;
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, U256};
 use domain::deposit;
 use domain::deposit_address::Kind;
 use domain::fail::FailReason;
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId, SweepId};
 use domain::loss;
 use domain::money::Amount;
 use domain::sweep::{Event, State, step};
@@ -20,7 +20,7 @@ use crate::{Row, StoreError, Tx, Value, deposit_addresses, fast_fills, losses, p
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sweep {
-    pub id: B256,
+    pub id: SweepId,
     pub chain: ChainId,
     pub address: Address,
     pub currency: Address,
@@ -55,7 +55,7 @@ pub fn begin(tx: &mut Tx<'_>, sweep: &Sweep, now: Timestamp) -> Result<bool, Sto
 }
 
 /// The balance that a sweep was decided for, if it was one for this order.
-pub fn expected(tx: &mut Tx<'_>, id: B256, order: OrderId) -> Result<Option<Amount>, StoreError> {
+pub fn expected(tx: &mut Tx<'_>, id: SweepId, order: OrderId) -> Result<Option<Amount>, StoreError> {
     let row = tx.row(
         "select expected from deposit_sweep where sweep_id = $1 and order_id = $2 and expected is not null",
         &[id.into(), order.into()],
@@ -94,7 +94,7 @@ pub fn voids(tx: &mut Tx<'_>, chain: ChainId, address: Address, currency: Addres
 
 /// Applies an event to a sweep. One whose block a reorg took away is under way again, unless another one of the same
 /// balance is.
-pub fn apply(tx: &mut Tx<'_>, id: B256, event: Event) -> Result<(), StoreError> {
+pub fn apply(tx: &mut Tx<'_>, id: SweepId, event: Event) -> Result<(), StoreError> {
     let row = tx.row("select state from deposit_sweep where sweep_id = $1 {for_update}", &[id.into()])?;
     let Some(row) = row else { return Ok(()) };
     let text = row.text(0)?;
@@ -124,7 +124,7 @@ pub fn brought(tx: &mut Tx<'_>, chain: ChainId, order: OrderId, sender: Address)
 }
 
 /// True for a sweep of an open address.
-pub fn is_of_open(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
+pub fn is_of_open(tx: &mut Tx<'_>, id: SweepId) -> Result<bool, StoreError> {
     let row = tx.row(
         "select 1 from deposit_sweep s join deposit_address a on a.address = s.address and a.kind = 'open'
          where s.sweep_id = $1",
@@ -145,7 +145,7 @@ pub struct Shortage {
 
 /// The shortage of a sweep that succeeded and has brought less than its transfers: it was for a part of them, some of
 /// their money was not there yet when a reorg had moved both, or somebody else had swept it.
-pub fn fell_short(tx: &mut Tx<'_>, id: B256) -> Result<Option<Shortage>, StoreError> {
+pub fn fell_short(tx: &mut Tx<'_>, id: SweepId) -> Result<Option<Shortage>, StoreError> {
     let brought = tx.rows(
         "select d.amount from deposit_sweep s join payment p on p.purpose = 'sweep' and p.subject = s.sweep_id
          join deposit d on d.chain_id = p.chain_id and d.tx_hash = p.tx_hash and d.currency = s.currency

@@ -4,7 +4,7 @@
 //! decimal text. There are no floats.
 
 use alloy_primitives::{Address, B256, FixedBytes};
-use domain::ids::{OrderId, RequestId};
+use domain::ids::{ClaimId, OrderId, PayoutNonce, RequestId, SweepId};
 use domain::time::Timestamp;
 
 use crate::StoreError;
@@ -61,6 +61,9 @@ from! {
     [u8; 32] => value Self::Bytes(value.to_vec());
     RequestId => value Self::Bytes(value.as_slice().to_vec());
     OrderId => value Self::Bytes(value.as_slice().to_vec());
+    ClaimId => value Self::Bytes(value.as_slice().to_vec());
+    SweepId => value Self::Bytes(value.as_slice().to_vec());
+    PayoutNonce => value Self::Bytes(value.as_slice().to_vec());
     Timestamp => value Self::Int(value.millis());
 }
 

@@ -159,7 +159,7 @@ async fn signed(service: &Service, usdc: Address) -> Result<Bytes> {
     let call = Call { to: usdc, data: transfer.abi_encode().into(), value: U256::ZERO, allowFailure: false };
     let request = CallRequest {
         calls: vec![call],
-        nonce: U256::from_be_bytes(stored.payout.nonce.0),
+        nonce: U256::from_be_bytes(stored.payout.nonce.0.0),
         expiration: U256::from(signature.expiration),
     };
     let bytes = signature.bytes.context("bytes")?;

@@ -9,7 +9,7 @@ use causeway::config::{Config, GasRefillConfig, Source};
 use causeway::local::OPERATOR_TOKEN;
 use causeway::service::Service;
 use devnet::Chain;
-use domain::ids::OrderId;
+use domain::ids::{OrderId, RefillId};
 use domain::money::Amount;
 use serde_json::{Value, json};
 use store::payments::{self, Fees, Payment, Purpose, Subject};
@@ -201,11 +201,11 @@ async fn the_treasury_signs_nothing_but_top_ups() -> Result<()> {
         currency: Address::ZERO,
         amount: Amount::new(ether(tenths)),
     };
-    let name = B256::repeat_byte;
+    let word = B256::repeat_byte;
     let cases = [
-        (Subject::Refill(name(1)), stranger, 1),
-        (Subject::Fill(OrderId(name(2))), ours, 1),
-        (Subject::Refill(name(3)), ours, 21),
+        (Subject::Refill(RefillId(word(1))), stranger, 1),
+        (Subject::Fill(OrderId(word(2))), ours, 1),
+        (Subject::Refill(RefillId(word(3))), ours, 21),
     ];
     for (subject, target, tenths) in cases {
         let payment = forged(subject, target, tenths);

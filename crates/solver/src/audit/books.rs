@@ -73,7 +73,7 @@ impl Audit<'_, '_> {
                     check.differs(format!("payout {id} is of {} and its parts of {sum}", payout.amount));
                 }
                 let (Some(handle), State::Executed) = (self.handle(payout.chain), stored.state) else { continue };
-                let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(payout.nonce.0) }.abi_encode();
+                let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(payout.nonce.0.0) }.abi_encode();
                 let asked = handle.nodes.call(handle.chain.depository, call.into(), At::Latest);
                 let used = Depository::usedNoncesCall::abi_decode_returns(&self.wait(asked)?);
                 if used != Ok(true) {

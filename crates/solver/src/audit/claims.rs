@@ -41,14 +41,14 @@ impl Audit<'_, '_> {
 
     fn claim(&mut self, stored: &ClaimRow) -> Result<Vec<String>, SolverError> {
         let (claim, mut wrong) = (&stored.claim, Vec::new());
-        let (kind, subject) = (HoldKind::Claim, claim.id);
+        let (kind, subject) = (HoldKind::Claim, claim.id.0);
         let open = ledger::open_hold_of(self.tx, kind, subject)?.map(|open| open.hold.amount);
         let booked = self.booked(stored)?;
-        let live = match payments::live(self.tx, &Subject::Claim(subject))? {
+        let live = match payments::live(self.tx, &Subject::Claim(claim.id))? {
             Some(id) => payments::find(self.tx, id)?,
             None => None,
         };
-        let due = dues::find(self.tx, &Subject::Claim(subject))?.is_some();
+        let due = dues::find(self.tx, &Subject::Claim(claim.id))?.is_some();
         let (set_aside, spent) = match stored.state {
             State::Pending => (Some(claim.amount), UsdcMicros::ZERO),
             State::Success => (None, claim.amount),
@@ -84,7 +84,7 @@ impl Audit<'_, '_> {
 
     /// The amount booked for a claim, summed over all its holds.
     fn booked(&mut self, stored: &ClaimRow) -> Result<UsdcMicros, SolverError> {
-        let (kind, subject) = (HoldKind::Claim, stored.claim.id);
+        let (kind, subject) = (HoldKind::Claim, stored.claim.id.0);
         let mut sum = UsdcMicros::ZERO;
         for attempt in 0..ledger::next_attempt(self.tx, kind, subject)? {
             let hold = HoldId { kind, subject, attempt };

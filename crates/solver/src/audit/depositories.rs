@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::SolCall;
-use domain::ids::OrderId;
+use domain::ids::{OrderId, PayoutNonce};
 use domain::money::{Amount, Signed};
 use evm::contracts::{Depository, Erc20};
 use evm::{At, Execution, Head, SeenDeposit};
@@ -123,7 +123,7 @@ impl Audit<'_, '_> {
             // A payout that was adopted from the chain has no signature here, but has its nonce.
             let seen = self.wait(handle.nodes.transaction(execution.tx))?;
             let call = seen.and_then(|seen| Depository::executeCall::abi_decode(&seen.sent.input).ok());
-            let nonce = call.map(|call| B256::from(call.request.nonce));
+            let nonce = call.map(|call| PayoutNonce(call.request.nonce.into()));
             known = nonce.is_some_and(|nonce| payouts::has_nonce(self.tx, nonce).unwrap_or(false));
         }
         if !known {

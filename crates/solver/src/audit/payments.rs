@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use alloy::primitives::Address;
-use domain::ids::ChainId;
+use domain::ids::{ChainId, ClaimId};
 use domain::money::Amount;
 use evm::{AgreedTx, At, Head, calldata};
 use futures::StreamExt;
@@ -128,7 +128,8 @@ impl Audit<'_, '_> {
         }
         if payment.purpose == Purpose::Claim {
             let named = calldata::claimed(&sent.input).map(|shown| (shown.account, shown.recipient));
-            let known = claims::find(self.tx, payment.order.0)?.map(|it| (it.claim.wallet, it.claim.recipient));
+            let known =
+                claims::find(self.tx, ClaimId(payment.order.0))?.map(|it| (it.claim.wallet, it.claim.recipient));
             if named.is_none() || named != known {
                 wrong.push(format!("transaction {} names {named:?}, and its claim is of {known:?}", sent.hash));
             }

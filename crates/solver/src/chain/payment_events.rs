@@ -3,7 +3,7 @@
 use alloy::primitives::{Address, B256};
 use domain::deposit;
 use domain::fail::FailReason;
-use domain::ids::RequestId;
+use domain::ids::{RequestId, SweepId};
 use domain::money::Amount;
 use domain::payment::{self, State as PaymentState};
 use domain::request::{Event, State as RequestState};
@@ -167,7 +167,7 @@ pub(crate) fn quarantine(tx: &mut Tx<'_>, handle: &ChainHandle, wallet: Address,
 }
 
 /// Looks at what a final sweep has left at its address.
-fn sweep_stands(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<(), SolverError> {
+fn sweep_stands(tx: &mut Tx<'_>, id: SweepId, context: &PayContext) -> Result<(), SolverError> {
     match sweeps::fell_short(tx, id)? {
         None => Ok(()),
         // It was for a part of what was there.
@@ -197,19 +197,19 @@ pub(crate) fn finalise(
         return relay::ended(tx, stored, state, request, context);
     }
     if state != PaymentState::Void {
-        return match stored.payment.purpose() {
-            Purpose::Fill => {
+        return match stored.payment.subject {
+            Subject::Fill(_) => {
                 sponsorship::settle(tx, stored.payment.order(), context)?;
                 excess::give_back(tx, stored.payment.order(), context)
             }
-            Purpose::Claim => claims::ended(tx, stored, state, context),
-            Purpose::Sweep => sweep_stands(tx, stored.payment.subject.key(), context).map(|()| Vec::new()),
-            Purpose::Refund
-            | Purpose::Return
-            | Purpose::Excess
-            | Purpose::Refill
-            | Purpose::Payout
-            | Purpose::Relay => Ok(Vec::new()),
+            Subject::Claim(_) => claims::ended(tx, stored, state, context),
+            Subject::Sweep(id) => sweep_stands(tx, id, context).map(|()| Vec::new()),
+            Subject::Refund(_)
+            | Subject::Return { .. }
+            | Subject::Excess(_)
+            | Subject::Refill(_)
+            | Subject::Payout { .. }
+            | Subject::Relay(_) => Ok(Vec::new()),
         };
     }
     settlements::free(tx, stored.payment.order(), stored.id)?;
@@ -217,29 +217,29 @@ pub(crate) fn finalise(
     if let Some(request) = request.as_ref().filter(|_| is_refused_on_venue(stored)) {
         reverts::remember(tx, &request.quote, context.now)?;
     }
-    let event = match stored.payment.purpose() {
-        Purpose::Fill if was_ahead(tx, request.as_ref())? => {
+    let event = match stored.payment.subject {
+        Subject::Fill(_) if was_ahead(tx, request.as_ref())? => {
             fast_fill::touch(tx, stored.payment.order(), Moment::Failed { payment: stored }, context)?;
             Event::FastFillVoid
         }
-        Purpose::Fill if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
-        Purpose::Fill => Event::FillVoid { reason: reverts::reason(tx, stored, request.as_ref())? },
-        Purpose::Refund => Event::RefundVoid,
-        Purpose::Claim => return claims::ended(tx, stored, state, context),
+        Subject::Fill(_) if stored.cancelled => Event::FillVoid { reason: FailReason::TransactionNotIncluded },
+        Subject::Fill(_) => Event::FillVoid { reason: reverts::reason(tx, stored, request.as_ref())? },
+        Subject::Refund(_) => Event::RefundVoid,
+        Subject::Claim(_) => return claims::ended(tx, stored, state, context),
         // The allocator learns of it by itself, from the depository's nonces.
-        Purpose::Payout => return Ok(Vec::new()),
+        Subject::Payout { .. } => return Ok(Vec::new()),
         // The operator asks again, and a relay has ended above.
-        Purpose::Refill | Purpose::Relay => return Ok(Vec::new()),
-        Purpose::Sweep => {
-            sweeps::apply(tx, stored.payment.subject.key(), sweep::Event::Failed)?;
-            arrivals::unswept(tx, stored.payment.subject.key())?;
+        Subject::Refill(_) | Subject::Relay(_) => return Ok(Vec::new()),
+        Subject::Sweep(id) => {
+            sweeps::apply(tx, id, sweep::Event::Failed)?;
+            arrivals::unswept(tx, id)?;
             return Ok(Vec::new());
         }
-        Purpose::Return => {
+        Subject::Return { .. } => {
             refunds::return_again(tx, &stored.payment)?;
             return Ok(Vec::new());
         }
-        Purpose::Excess => {
+        Subject::Excess(_) => {
             return match request {
                 Some(request) => excess::give_back(tx, request.order_id, context),
                 None => Ok(Vec::new()),

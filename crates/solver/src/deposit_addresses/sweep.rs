@@ -1,9 +1,9 @@
 //! The sweep of a deposit address: a payment of a filler lane that moves nothing of ours but gas.
 
-use alloy::primitives::{Address, B256, Bytes, keccak256};
+use alloy::primitives::{Address, Bytes, keccak256};
 use domain::deposit_address::Derivation;
 use domain::fail::FailReason;
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId, SweepId};
 use domain::money::Amount;
 use evm::calldata;
 use serde_json::json;
@@ -110,25 +110,24 @@ pub(crate) fn sweep(
 }
 
 /// One name for each sweep of a balance.
-fn id(chain: ChainId, place: Place, count: u64) -> B256 {
+fn id(chain: ChainId, place: Place, count: u64) -> SweepId {
     let (chain, count) = (chain.0.to_be_bytes(), count.to_be_bytes());
-    keccak256(
-        [b"sweep".as_slice(), &chain[..], place.address.as_slice(), place.currency.as_slice(), &count[..]].concat(),
-    )
+    let parts = [b"sweep".as_slice(), &chain, place.address.as_slice(), place.currency.as_slice(), &count];
+    SweepId(keccak256(parts.concat()))
 }
 
 /// The order id of a deposit that goes back: nobody's, so that it can pay for nothing.
-fn back_under(sweep: B256) -> OrderId {
+fn back_under(sweep: SweepId) -> OrderId {
     OrderId(keccak256([b"back".as_slice(), sweep.as_slice()].concat()))
 }
 
-fn call(factory: Address, given: &DepositAddress, decided: &Decided, order: OrderId, id: B256) -> PaymentCall {
+fn call(factory: Address, given: &DepositAddress, decided: &Decided, order: OrderId, id: SweepId) -> PaymentCall {
     let currency = decided.place.currency;
     let data: Bytes = match given.derivation {
         // Order and depositor are fixed by the address.
-        Derivation::Strict { order, depositor } => calldata::sweep(order, depositor, currency, id),
+        Derivation::Strict { order, depositor } => calldata::sweep(order, depositor, currency, id.0),
         Derivation::Open(route) => {
-            calldata::sweep_open(route, order, decided.depositor, (currency, decided.amount.units()), id)
+            calldata::sweep_open(route, order, decided.depositor, (currency, decided.amount.units()), id.0)
         }
     };
     PaymentCall {

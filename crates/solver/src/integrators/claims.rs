@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, Bytes};
+use alloy::primitives::{Address, Bytes};
 use domain::claim::{Event, State, step};
 use domain::hold::State as HoldState;
-use domain::ids::{ChainId, RequestId};
+use domain::ids::{ChainId, ClaimId, RequestId};
 use domain::ledger::{self, Cause, Entry, Hold, HoldId, HoldKind, MAX_AMOUNT, UsdcMicros};
 use domain::money::{Amount, OutOfRange};
 use domain::payment::State as PaymentState;
@@ -109,19 +109,19 @@ impl Claims {
         let mut id = [0u8; 32];
         (self.0.env.random)(&mut id);
         let context = self.0.context();
-        self.0.store.write(move |tx| ask(tx, id.into(), &wish, &context)).await
+        self.0.store.write(move |tx| ask(tx, ClaimId(id.into()), &wish, &context)).await
     }
 
     /// Pays a claim that its wallet has signed. Not to be called in a future that a caller may drop: a committed
     /// payment has to be handed to its lane.
-    pub async fn accept(self, id: B256, signature: Bytes) -> Result<Claim, ClaimError> {
+    pub async fn accept(self, id: ClaimId, signature: Bytes) -> Result<Claim, ClaimError> {
         let now = self.0.now();
         let stored = self.0.store.read(move |tx| claims::find(tx, id)).await?.ok_or(ClaimError::NotAsked)?;
         is_open(&stored, now)?;
         let wallet = stored.claim.wallet;
-        let mut signed = evm::signed_by_key(wallet, id, &signature);
+        let mut signed = evm::signed_by_key(wallet, id.0, &signature);
         if let (false, Some(nodes)) = (signed, self.0.balance_nodes()) {
-            signed = evm::signed_by_contract(nodes, wallet, id, signature).await.map_err(ClaimError::Chain)?;
+            signed = evm::signed_by_contract(nodes, wallet, id.0, signature).await.map_err(ClaimError::Chain)?;
         }
         if !signed {
             return Err(ClaimError::NotSigned);
@@ -146,7 +146,7 @@ fn is_open(stored: &ClaimRow, now: Timestamp) -> Result<(), ClaimError> {
     if stored.claim.expires_at <= now { Err(ClaimError::Expired) } else { Ok(()) }
 }
 
-fn ask(tx: &mut Tx<'_>, id: B256, wish: &Wish, context: &PayContext) -> Result<Claim, ClaimError> {
+fn ask(tx: &mut Tx<'_>, id: ClaimId, wish: &Wish, context: &PayContext) -> Result<Claim, ClaimError> {
     let handle = context.balances().ok_or(ClaimError::NotOffered)?;
     let currency = ledger::currency(&handle.chain).ok_or(ClaimError::NotOffered)?;
     let token = currency.address.packed().ok_or(ClaimError::NotOffered)?;
@@ -216,7 +216,7 @@ fn is_served(wallet: Address, recipient: Address, context: &PayContext) -> Resul
 }
 
 /// Accepts a signed claim: its amount is held, and its payment decided or due.
-fn accept(tx: &mut Tx<'_>, id: B256, context: &PayContext) -> Result<Option<PaymentRow>, ClaimError> {
+fn accept(tx: &mut Tx<'_>, id: ClaimId, context: &PayContext) -> Result<Option<PaymentRow>, ClaimError> {
     let stored = claims::lock(tx, id)?.ok_or(ClaimError::NotAsked)?;
     is_open(&stored, context.now)?;
     let claim = &stored.claim;
@@ -242,8 +242,8 @@ fn set_state(tx: &mut Tx<'_>, stored: &ClaimRow, event: Event, context: &PayCont
 }
 
 fn hold(claim: &Claim, attempt: u32) -> Hold {
-    let id = HoldId { kind: HoldKind::Claim, subject: claim.id, attempt };
-    Hold { id, wallet: claim.wallet, amount: claim.amount, request: Some(RequestId(claim.id)) }
+    let id = HoldId { kind: HoldKind::Claim, subject: claim.id.0, attempt };
+    Hold { id, wallet: claim.wallet, amount: claim.amount, request: Some(RequestId(claim.id.0)) }
 }
 
 /// Decides the payment, or keeps it as due.
@@ -252,7 +252,7 @@ fn send(tx: &mut Tx<'_>, claim: &Claim, context: &PayContext) -> Result<Option<P
         context.on(claim.chain).and_then(|(handle, _)| handle.chain.token(claim.currency)).map(|it| it.decimals);
     let due = Due {
         subject: Subject::Claim(claim.id),
-        request: Some(RequestId(claim.id)),
+        request: Some(RequestId(claim.id.0)),
         chain: claim.chain,
         currency: claim.currency,
         recipient: claim.recipient,
@@ -281,10 +281,11 @@ pub fn ended(
     state: PaymentState,
     context: &PayContext,
 ) -> Result<Vec<PaymentRow>, SolverError> {
-    let stored =
-        claims::lock(tx, paid.payment.subject.key())?.ok_or(SolverError::InvariantViolated("a payment of no claim"))?;
+    let no_claim = SolverError::InvariantViolated("a payment of no claim");
+    let Subject::Claim(id) = paid.payment.subject else { return Err(no_claim) };
+    let stored = claims::lock(tx, id)?.ok_or(no_claim)?;
     let claim = &stored.claim;
-    let open = app_ledger::open_hold_of(tx, HoldKind::Claim, claim.id)?;
+    let open = app_ledger::open_hold_of(tx, HoldKind::Claim, claim.id.0)?;
     match state {
         PaymentState::Decided | PaymentState::Sent | PaymentState::Mined | PaymentState::Reverted => Ok(Vec::new()),
         PaymentState::Final => {
@@ -316,7 +317,7 @@ pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &P
     let currency =
         ledger::currency(&handle.chain).ok_or(SolverError::InvariantViolated("a claim where no balances are kept"))?;
     let claim = Claim {
-        id: shown.id,
+        id: ClaimId(shown.id),
         wallet: shown.account,
         recipient: shown.recipient,
         chain: handle.id(),
@@ -329,7 +330,7 @@ pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &P
     set_state(tx, &stored, Event::Found, context)?;
     let open = app_ledger::find_hold(tx, hold(&claim, 0).id)?;
     if open.is_none_or(|open| open.state != HoldState::Open) && stored.state != State::Success {
-        let attempt = app_ledger::next_attempt(tx, HoldKind::Claim, claim.id)?;
+        let attempt = app_ledger::next_attempt(tx, HoldKind::Claim, claim.id.0)?;
         app_ledger::impose_hold(tx, &hold(&claim, attempt), context.now)?;
     }
     dues::remove(tx, &Subject::Claim(claim.id))?;

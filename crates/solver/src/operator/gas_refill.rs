@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, U256, keccak256};
+use alloy::primitives::{Address, U256, keccak256};
 use domain::gas_refill::{GasLevels, Refill};
-use domain::ids::ChainId;
+use domain::ids::{ChainId, RefillId};
 use domain::money::Amount;
 use evm::{At, NonceTag, calldata};
 use metrics::gauge;
@@ -280,18 +280,18 @@ fn pay(
     fees: Fees,
     context: &PayContext,
 ) -> Result<PaymentRow, SolverError> {
-    let name = name(handle.id(), handle.treasury, nonce);
+    let id = id(handle.id(), handle.treasury, nonce);
     let call = PaymentCall {
         target: refill.wallet,
         value: refill.amount,
-        data: calldata::native_fill(name),
+        data: calldata::native_fill(id.0),
         gas: handle.chain.fill_gas.native_limit,
         currency: Address::ZERO,
         amount: refill.amount,
         through_spend_limiter: false,
         relayer: None,
     };
-    let payment = Unassigned { subject: Subject::Refill(name), request: None, recipient: refill.wallet, call, fees };
+    let payment = Unassigned { subject: Subject::Refill(id), request: None, recipient: refill.wallet, call, fees };
     let row = lane::assign(tx, Chosen::treasury(handle), handle, payment, context)?;
     if row.payment.nonce != nonce {
         return Err(SolverError::InvariantViolated("the treasury's lane moved while it was held"));
@@ -300,7 +300,7 @@ fn pay(
 }
 
 /// The id of a refill. A nonce is used once, so it names one refill.
-fn name(chain: ChainId, treasury: Address, nonce: u64) -> B256 {
+fn id(chain: ChainId, treasury: Address, nonce: u64) -> RefillId {
     let parts = [b"topup".as_slice(), &chain.0.to_be_bytes(), treasury.as_slice(), &nonce.to_be_bytes()];
-    keccak256(parts.concat())
+    RefillId(keccak256(parts.concat()))
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::{SolCall, SolValue};
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{ChainId, ClaimId, OrderId, PayoutNonce, RequestId};
 use domain::money::Amount;
 use domain::payment::State;
 use domain::payout::{self, Kind};
@@ -240,9 +240,9 @@ fn beside(stored: &PaymentRow, sent: &SentTx) -> Result<Import, SolverError> {
 }
 
 /// The nonce of the payout that a transaction of ours brought to the depository, and the order it refunded, if any.
-fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)> {
+fn payout(depository: Address, sent: &SentTx) -> Option<(PayoutNonce, Option<OrderId>)> {
     let call = Depository::executeCall::abi_decode(&sent.input).ok().filter(|_| sent.to == Some(depository))?;
-    let nonce = B256::from(call.request.nonce);
+    let nonce = PayoutNonce(call.request.nonce.into());
     let words: Vec<B256> = match sent.input.get(4 + call.abi_encoded_size()..) {
         Some(tail) if tail.len() == 64 => tail.chunks(32).map(B256::from_slice).collect(),
         _ => Vec::new(),
@@ -255,8 +255,8 @@ fn payout(depository: Address, sent: &SentTx) -> Option<(B256, Option<OrderId>)>
 }
 
 /// True if the depository has paid out under this nonce, no matter who sent the transaction.
-async fn is_used(handle: &ChainHandle, nonce: B256) -> Result<bool, SolverError> {
-    let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0) }.abi_encode();
+async fn is_used(handle: &ChainHandle, nonce: PayoutNonce) -> Result<bool, SolverError> {
+    let call = Depository::usedNoncesCall { nonce: U256::from_be_bytes(nonce.0.0) }.abi_encode();
     let answer = handle.nodes.call(handle.chain.depository, call.into(), At::Latest).await?;
     Depository::usedNoncesCall::abi_decode_returns(&answer)
         .map_err(|_| SolverError::InvariantViolated("the depository does not say which nonces are used"))
@@ -269,7 +269,7 @@ fn import_payout(
     chain: ChainId,
     head: Head,
     sent: &SentTx,
-    ((nonce, order), paid): ((B256, Option<OrderId>), bool),
+    ((nonce, order), paid): ((PayoutNonce, Option<OrderId>), bool),
     context: &PayContext,
 ) -> Result<Import, SolverError> {
     if let Some(stored) = payments::at_nonce(tx, chain, sent.from, sent.nonce)? {
@@ -282,7 +282,7 @@ fn import_payout(
     // A payout that failed will be void, which must not free the order if somebody else's transaction paid it.
     let settles = match order {
         Some(order) if sent.success => order,
-        Some(_) => OrderId(nonce),
+        Some(_) => OrderId(nonce.0),
         None => OrderId(calldata::trailing_id(&sent.input).unwrap_or_default()),
     };
     let subject = Subject::Payout { nonce, settles };
@@ -341,7 +341,7 @@ fn import_claim(
     crate::integrators::claims::found(tx, handle, shown, context)?;
     let target = sent.to.unwrap_or_default();
     let payment = Payment {
-        subject: Subject::Claim(shown.id),
+        subject: Subject::Claim(ClaimId(shown.id)),
         request: Some(RequestId(shown.id)),
         chain: handle.id(),
         wallet: sent.from,

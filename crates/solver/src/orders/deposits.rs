@@ -3,7 +3,7 @@
 use alloy::primitives::B256;
 use domain::deposit::{self, Facts, State, Verdict};
 use domain::fail::FailReason;
-use domain::ids::{OrderId, RequestId};
+use domain::ids::{OrderId, RequestId, SweepId};
 use domain::money::{Amount, UsdMicros};
 use domain::quote::Quote;
 use domain::request::{Event, State as RequestState};
@@ -229,7 +229,7 @@ fn is_our_sweep(
     };
     let Some(record) = records::of_request(tx, request.id)?.into_iter().find(is_sweep) else { return Ok(false) };
     let Some(sweep) = calldata::trailing_id(&record.data) else { return Ok(false) };
-    let expected = sweeps::expected(tx, sweep, request.order_id)?;
+    let expected = sweeps::expected(tx, SweepId(sweep), request.order_id)?;
     Ok(expected.is_some_and(|expected| deposit.amount >= expected))
 }
 

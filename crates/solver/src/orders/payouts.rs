@@ -117,7 +117,7 @@ fn calldata(stored: &PayoutRow, order: Option<OrderId>, signature: &Signature, k
     let bytes = signature.bytes.clone()?;
     let payout = &stored.payout;
     let amount = payout.amount.units();
-    let request = CallRequest::payout(payout.currency, payout.recipient, amount, payout.nonce, signature.expiration);
+    let request = CallRequest::payout(payout.currency, payout.recipient, amount, payout.nonce.0, signature.expiration);
     let mut data = Depository::executeCall { request, signature: bytes.into() }.abi_encode();
     if stored.payout.kind == Kind::Batch {
         data.extend_from_slice(&keys.concat());

@@ -66,13 +66,14 @@ impl PaymentCall {
 
     /// The transaction that pays a claim.
     pub fn claim(tx: &mut Tx<'_>, due: &Due, handle: &ChainHandle) -> Result<Self, SolverError> {
-        let stored = claims::find(tx, due.subject.key())?;
-        let claim = stored.ok_or(SolverError::InvariantViolated("a payment of no claim"))?.claim;
+        let no_claim = SolverError::InvariantViolated("a payment of no claim");
+        let Subject::Claim(id) = due.subject else { return Err(no_claim) };
+        let claim = claims::find(tx, id)?.ok_or(no_claim)?.claim;
         let units = due.amount.units();
         Ok(Self {
             target: due.currency,
             value: Amount::ZERO,
-            data: calldata::claim(handle.treasury, due.recipient, units, claim.wallet, claim.id),
+            data: calldata::claim(handle.treasury, due.recipient, units, claim.wallet, id.0),
             gas: handle.chain.fill_gas.erc20_limit,
             currency: due.currency,
             amount: due.amount,

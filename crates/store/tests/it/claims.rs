@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, U256};
 use domain::claim::{Event, State, step};
-use domain::ids::ChainId;
+use domain::ids::{ChainId, ClaimId};
 use domain::ledger::{Account, Cause, Entry, Hold, HoldId, HoldKind, UsdcMicros};
 use domain::time::Timestamp;
 use futures::future::join_all;
@@ -25,7 +25,7 @@ const WALLET: Address = Address::repeat_byte(2);
 
 fn claim(number: u64, amount: i64) -> Claim {
     Claim {
-        id: B256::from(U256::from(number)),
+        id: ClaimId(U256::from(number).into()),
         wallet: WALLET,
         recipient: Address::repeat_byte(3),
         chain: ChainId(8453),
@@ -36,7 +36,7 @@ fn claim(number: u64, amount: i64) -> Claim {
 }
 
 fn hold(claim: &Claim) -> Hold {
-    let id = HoldId::first(HoldKind::Claim, claim.id);
+    let id = HoldId::first(HoldKind::Claim, claim.id.0);
     Hold { id, wallet: claim.wallet, amount: claim.amount, request: None }
 }
 
@@ -50,7 +50,7 @@ async fn ask(store: &Store, claim: Claim) -> Result<bool, StoreError> {
 }
 
 /// Signs for a claim: `false` where it was signed already or the balance is too low, and then nothing is changed.
-fn sign(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
+fn sign(tx: &mut Tx<'_>, id: ClaimId) -> Result<bool, StoreError> {
     let stored = claims::lock(tx, id)?.unwrap();
     let Ok(next) = step(stored.state, Event::Signed) else { return Ok(false) };
     if ledger::open_hold(tx, &hold(&stored.claim), NOW)? != Opened::Now {
@@ -60,7 +60,7 @@ fn sign(tx: &mut Tx<'_>, id: B256) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-async fn signed(store: &Store, ids: Vec<B256>) -> Result<usize, StoreError> {
+async fn signed(store: &Store, ids: Vec<ClaimId>) -> Result<usize, StoreError> {
     let units = ids.into_iter().map(|id| store.write(move |tx| sign(tx, id)));
     let signed = join_all(units).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     Ok(signed.into_iter().filter(|signed| *signed).count())
@@ -132,7 +132,7 @@ async fn pages_follow_on_one_another(database: Database) -> anyhow::Result<()> {
         }
         seen.extend(page.into_iter().map(|it| it.stored));
     }
-    let expected: Vec<B256> = (0..25).rev().map(|number| claim(number, 10).id).collect();
+    let expected: Vec<ClaimId> = (0..25).rev().map(|number| claim(number, 10).id).collect();
     assert_eq!(seen.iter().map(|stored| stored.claim.id).collect::<Vec<_>>(), expected);
     let others = store.read(|tx| claims::of_wallet(tx, Address::ZERO, None, 10)).await?;
     assert!(others.is_empty());

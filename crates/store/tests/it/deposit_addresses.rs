@@ -3,7 +3,7 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use domain::deposit_address::{Derivation, Kind, RouteKey};
 use domain::fail::FailReason;
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId, SweepId};
 use domain::money::Amount;
 use domain::payment::State;
 use domain::sweep;
@@ -143,7 +143,7 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
         let amounts: Vec<_> = waiting.iter().map(|it| (it.amount.to_string(), it.block_number)).collect();
         assert_eq!(amounts, [("7".to_owned(), 9), ("6".to_owned(), 9), ("5".to_owned(), 9)]);
         let sweep = |n: u8, reason| Sweep {
-            id: B256::repeat_byte(n),
+            id: SweepId(B256::repeat_byte(n)),
             chain: CHAIN,
             address: place.address,
             currency: USDC,
@@ -153,12 +153,12 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
             expected: None,
         };
         assert!(sweeps::begin(tx, &sweep(0x51, None), NOW)?);
-        arrivals::swept(tx, CHAIN, place, B256::repeat_byte(0x51))?;
+        arrivals::swept(tx, CHAIN, place, SweepId(B256::repeat_byte(0x51)))?;
         assert!(!sweeps::begin(tx, &sweep(0x52, None), NOW)?, "one at a time");
         assert!(sweeps::is_live(tx, CHAIN, place.address, USDC)?);
         assert!(!arrivals::put(tx, &arrival(1, 0xa1, 5, 10))?, "what is swept does not come again");
-        sweeps::apply(tx, B256::repeat_byte(0x51), sweep::Event::Failed)?;
-        arrivals::unswept(tx, B256::repeat_byte(0x51))?;
+        sweeps::apply(tx, SweepId(B256::repeat_byte(0x51)), sweep::Event::Failed)?;
+        arrivals::unswept(tx, SweepId(B256::repeat_byte(0x51)))?;
         assert_eq!(arrivals::waiting_at(tx, CHAIN, place.address, USDC)?.len(), 3);
         assert_eq!(
             (sweeps::voids(tx, CHAIN, place.address, USDC)?, sweeps::count(tx, CHAIN, place.address, USDC)?),
@@ -166,7 +166,7 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
         );
         let later = Timestamp::from_millis(NOW.millis() + 1);
         assert!(sweeps::begin(tx, &sweep(0x53, Some(FailReason::NoQuotes)), later)?);
-        sweeps::apply(tx, B256::repeat_byte(0x53), sweep::Event::Mined)?;
+        sweeps::apply(tx, SweepId(B256::repeat_byte(0x53)), sweep::Event::Mined)?;
         assert_eq!(sweeps::voids(tx, CHAIN, place.address, USDC)?, 0);
         let back = sweeps::returned(tx, OrderId(B256::repeat_byte(0x53)))?;
         assert_eq!(back, Some((RequestId(B256::repeat_byte(1)), FailReason::NoQuotes)));
@@ -185,7 +185,7 @@ async fn a_transfer_is_kept_once_and_swept_once(database: Database) -> anyhow::R
 async fn a_transfer_that_stands_behind_its_sweep_waits_again(database: Database) -> anyhow::Result<()> {
     let store = given(&database).await?;
     let unit = move |tx: &mut store::Tx<'_>| {
-        let (id, wallet) = (B256::repeat_byte(0x51), Address::repeat_byte(0xf1));
+        let (id, wallet) = (SweepId(B256::repeat_byte(0x51)), Address::repeat_byte(0xf1));
         let (address, place) = (Address::repeat_byte(1), Place { address: Address::repeat_byte(1), currency: USDC });
         let (order, request) = (OrderId(B256::repeat_byte(0x52)), RequestId(B256::ZERO));
         for transfer in [0xa1, 0xa2] {
@@ -252,13 +252,13 @@ async fn a_balance_is_looked_at_when_it_is_ripe_and_not_postponed(database: Data
         arrivals::put(tx, &arrival(1, 0xa3, 5, 9))?;
         assert_eq!(arrivals::ripe(tx, CHAIN, 11, NOW, 10)?.len(), 2);
         // One whose sweep is under way takes no turn; the same address in another currency, or on another chain, does.
-        let id = B256::repeat_byte(0x51);
+        let id = SweepId(B256::repeat_byte(0x51));
         let (order, request) = (OrderId(B256::repeat_byte(0x52)), RequestId(B256::repeat_byte(1)));
         let live =
             Sweep { id, chain: CHAIN, address: first, currency: USDC, order, request, reason: None, expected: None };
         let elsewhere = [
-            Sweep { id: B256::repeat_byte(0x53), chain: ChainId(2), address: second, ..live },
-            Sweep { id: B256::repeat_byte(0x54), currency: Address::ZERO, address: second, ..live },
+            Sweep { id: SweepId(B256::repeat_byte(0x53)), chain: ChainId(2), address: second, ..live },
+            Sweep { id: SweepId(B256::repeat_byte(0x54)), currency: Address::ZERO, address: second, ..live },
         ];
         for sweep in [live, elsewhere[0], elsewhere[1]] {
             assert!(sweeps::begin(tx, &sweep, NOW)?);
@@ -406,7 +406,7 @@ async fn senders_are_found_behind_a_deposit(database: Database) -> anyhow::Resul
         // An open one: what another order's sweep took, or has left before, is not behind this one.
         for (sweep, sender, own) in [(0x51, 0xb1, order(2)), (0x52, 0xb2, OrderId(B256::repeat_byte(0x77)))] {
             arrivals::put(tx, &from(2, sender, 8))?;
-            let id = B256::repeat_byte(sweep);
+            let id = SweepId(B256::repeat_byte(sweep));
             let request = RequestId(B256::repeat_byte(2));
             let address = place(2).address;
             let sweep =

@@ -1,7 +1,7 @@
 //! Orders that were paid out and miss a deposit, and sweeps for a part of what is at an address.
 
 use alloy_primitives::{Address, B256, U256};
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId, SweepId};
 use domain::money::{Amount, UsdMicros};
 use domain::sweep;
 use domain::time::Timestamp;
@@ -32,7 +32,7 @@ fn units(units: u64) -> Amount {
 
 fn sweep(n: u8) -> Sweep {
     Sweep {
-        id: B256::repeat_byte(n),
+        id: SweepId(B256::repeat_byte(n)),
         chain: CHAIN,
         address: PLACE.address,
         currency: PLACE.currency,

@@ -1,7 +1,7 @@
 //! The allocator's rules that the database itself enforces, whatever the code above it does.
 
 use alloy_primitives::{Address, B256, U256};
-use domain::ids::{ChainId, OrderId};
+use domain::ids::{ChainId, OrderId, PayoutNonce};
 use domain::money::Amount;
 use domain::time::Timestamp;
 use store::depository_ledger::{self, Deposit, Ending, Settlement};
@@ -86,7 +86,7 @@ async fn no_more_is_promised_than_came_in(database: Database) -> anyhow::Result<
 }
 
 fn payout(kind: Kind, n: u8) -> Payout {
-    let (nonce, subject) = (B256::repeat_byte(n), B256::repeat_byte(n));
+    let (nonce, subject) = (PayoutNonce(B256::repeat_byte(n)), B256::repeat_byte(n));
     let (currency, recipient) = (Address::ZERO, Address::ZERO);
     Payout { nonce, kind, subject, chain: CHAIN, currency, recipient, amount: amount(70) }
 }

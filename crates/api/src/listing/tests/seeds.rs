@@ -11,7 +11,7 @@ use domain::deposit_address::{AddressAsk, Derivation, Kind};
 use domain::fail::{FailReason, RefundFailReason};
 use domain::fees::AppFee;
 use domain::fixed_rate::Fixed;
-use domain::ids::{ChainId, OrderId, RequestId};
+use domain::ids::{ChainId, OrderId, RequestId, SweepId};
 use domain::ledger::UsdcMicros;
 use domain::money::{Amount, Price, Signed, UsdMicros};
 use domain::pricing::{Fresh, Rates, Route, Side, draft};
@@ -321,7 +321,7 @@ fn paid_at_address(tx: &mut Tx<'_>, quote: &QuoteRow) -> Result<(), StoreError> 
         created_at,
     };
     arrivals::put(tx, &arrival)?;
-    let id = order.0;
+    let id = SweepId(order.0);
     let sweep = Sweep { id, chain, address, currency, order, request: given.request, reason: None, expected: None };
     sweeps::begin(tx, &sweep, created_at)?;
     arrivals::swept(tx, chain, Place { address, currency }, id)?;
