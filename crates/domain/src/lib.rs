@@ -37,6 +37,7 @@ pub mod relay;
 pub mod request;
 pub mod revert;
 pub mod same_chain;
+pub mod same_chain_tx;
 pub mod sponsorship;
 pub mod subject;
 pub mod swap;

@@ -3,7 +3,9 @@
 use alloy_primitives::B256;
 use domain::ids::{ChainId, RequestId};
 use domain::outcome::Outcome;
+use domain::same_chain_tx::State;
 
+use crate::columns::unknown;
 use crate::{Row, StoreError, Tx, Value, stored_outcome};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -38,10 +40,13 @@ pub fn ripe(
     .collect()
 }
 
-/// Locks an unbooked transaction and returns its request.
-pub fn unbooked(tx: &mut Tx<'_>, id: SameChainId) -> Result<Option<RequestId>, StoreError> {
-    let sql = "select request_id from same_chain_tx where same_chain_tx_id = $1 and state = 'seen' {for_update}";
-    tx.row(sql, &[id.0.into()])?.map(|row| row.request_id(0)).transpose()
+/// Locks a transaction, and returns its request and its state.
+pub fn lock(tx: &mut Tx<'_>, id: SameChainId) -> Result<Option<(RequestId, State)>, StoreError> {
+    let sql = "select request_id, state from same_chain_tx where same_chain_tx_id = $1 {for_update}";
+    let Some(row) = tx.row(sql, &[id.0.into()])? else { return Ok(None) };
+    let state = row.text(1)?;
+    let state = State::ALL.into_iter().find(|known| known.as_str() == state).ok_or(unknown(1, "a state"))?;
+    Ok(Some((row.request_id(0)?, state)))
 }
 
 /// Books a transaction with its outcome, or with none.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use alloy::primitives::B256;
 use domain::ledger::{self, Entry};
 use domain::outcome::Outcome;
+use domain::same_chain_tx::{Event, State, step};
 use store::outcomes::Booked;
 use store::payments::PaymentId;
 use store::same_chain::SameChainId;
@@ -99,7 +100,8 @@ async fn settle(
 }
 
 fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayContext) -> Result<(), SolverError> {
-    let Some(request) = same_chain::unbooked(tx, id)? else { return Ok(()) };
+    let Some((request, state @ State::Seen)) = same_chain::lock(tx, id)? else { return Ok(()) };
+    step(state, Event::Booked)?;
     let request = requests::find(tx, request)?.ok_or(SolverError::InvariantViolated("a transaction of no request"))?;
     let quote = &request.quote;
     let currency = handle.chain.currency(&quote.ask.origin.address).filter(|it| handle.chain.is_fed(it));

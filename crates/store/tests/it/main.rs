@@ -26,6 +26,7 @@ mod payers;
 mod payouts;
 mod quotes;
 mod reads;
+mod same_chain;
 mod sessions;
 mod treasury_transfers;
 mod units;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{claim, deposit, hold, loss, payment, payout, relay, sweep, treasury_transfer};
+use domain::{claim, deposit, hold, loss, payment, payout, relay, same_chain_tx, sweep, treasury_transfer};
 
 use super::{ADOPTED, ORDINARY, PAYMENTS, Proof, REVERTED};
 
@@ -45,6 +45,9 @@ pub(super) const MACHINES: &[Proof] = &[
     ("relay: live to void", &["a_relay_that_its_user_undercuts_fails_and_pays_nobody"]),
     ("relay: done to void", &["a_relay_is_held_against_its_account_unless_we_gave_it_up"]),
     ("relay: void to done", &["a_relay_is_held_against_its_account_unless_we_gave_it_up"]),
+    ("same-chain transaction: seen to booked", &["apps_earn_by_same_chain_transactions"]),
+    ("same-chain transaction: seen to gone", &["apps_earn_nothing_by_a_transaction_that_a_reorg_removed"]),
+    ("same-chain transaction: gone to seen", &["a_transaction_is_booked_once_whatever_a_reorg_takes_away"]),
     ("sweep: live to done", &["an_open_address_is_paid_again_and_again"]),
     ("sweep: live to void", &["one_balance_has_one_live_sweep_whatever_a_reorg_takes_away"]),
     ("sweep: done to live", &["one_balance_has_one_live_sweep_whatever_a_reorg_takes_away"]),
@@ -99,6 +102,12 @@ pub(super) fn machine_steps() -> Vec<String> {
     for from in relay::State::ALL {
         for event in relay::Event::ALL {
             step("relay", from.as_str(), Some(relay::step(from, event).as_str()));
+        }
+    }
+    for from in same_chain_tx::State::ALL {
+        for event in same_chain_tx::Event::ALL {
+            let to = same_chain_tx::step(from, event).ok().map(same_chain_tx::State::as_str);
+            step("same-chain transaction", from.as_str(), to);
         }
     }
     for from in sweep::State::ALL {
