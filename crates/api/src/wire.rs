@@ -141,6 +141,7 @@ impl PartialEq for AmountBody<'_> {
         // Each currency is rendered once, so that its place tells it from the others.
         ptr::eq(self.currency, other.currency)
             && self.amount == other.amount
+            && self.amount_formatted == other.amount_formatted
             && self.amount_usd == other.amount_usd
             && self.minimum_amount == other.minimum_amount
     }
@@ -199,7 +200,8 @@ impl Serialize for Members<'_> {
     }
 }
 
-/// The amounts of one answer, each written once: where nothing is swapped, the input is the deposit and the refund too.
+/// The amounts of an answer that may be equal, each written once: where nothing is swapped, the input is the deposit
+/// and the refund too.
 #[derive(Debug, Default)]
 pub(crate) struct Amounts<'a>(Vec<(AmountBody<'a>, WrittenAmount)>);
 

@@ -59,7 +59,7 @@ pub fn step(state: State, event: Event) -> Result<State, IllegalTransition> {
         State::Booked => match event {
             // A block that is read again shows the transaction again.
             Event::Seen => Ok(State::Booked),
-            // What was final stands, and is credited once.
+            // It is final, and its fees are credited once.
             Event::Booked | Event::BlockGone => impossible,
         },
     }

@@ -6,7 +6,7 @@
 use alloy::primitives::{Address, B256, Bytes, U256, eip191_hash_message};
 use alloy::sol_types::SolCall;
 use domain::deposit_address::RouteKey;
-use domain::ids::OrderId;
+use domain::ids::{ClaimId, OrderId};
 
 use crate::account_tag::tag;
 use crate::contracts::{DepositAddressFactory, Depository, Erc20, Multicall3, Router};
@@ -83,9 +83,9 @@ pub fn erc20_fill_from_treasury(treasury: Address, recipient: Address, amount: U
 
 /// The payout of an app balance. It names the account by the tag that funding uses too (`account_tag.rs`), so that the
 /// chain alone says whose it was, and ends with the claim's id.
-pub fn claim(treasury: Address, recipient: Address, amount: U256, account: Address, id: B256) -> Bytes {
+pub fn claim(treasury: Address, recipient: Address, amount: U256, account: Address, id: ClaimId) -> Bytes {
     let transfer = Erc20::transferFromCall { from: treasury, to: recipient, amount }.abi_encode();
-    with_id([transfer.as_slice(), tag(account).as_slice()].concat(), id)
+    with_id([transfer.as_slice(), tag(account).as_slice()].concat(), id.0)
 }
 
 /// The contents of a claim's calldata.
@@ -94,17 +94,17 @@ pub struct Claimed {
     pub account: Address,
     pub recipient: Address,
     pub amount: U256,
-    pub id: B256,
+    pub id: ClaimId,
 }
 
 /// Reads a claim back. Nothing else that we send has this form.
 pub fn claimed(calldata: &[u8]) -> Option<Claimed> {
     let (rest, id) = calldata.split_last_chunk::<32>()?;
     let (transfer, mark) = rest.split_last_chunk::<32>()?;
-    let account = Address::from_slice(&mark[6..26]);
+    let (account, id) = (Address::from_slice(&mark[6..26]), ClaimId(id.into()));
     let call = Erc20::transferFromCall::abi_decode(transfer).ok()?;
-    let exact = *claim(call.from, call.to, call.amount, account, id.into()) == *calldata;
-    exact.then_some(Claimed { account, recipient: call.to, amount: call.amount, id: id.into() })
+    let exact = *claim(call.from, call.to, call.amount, account, id) == *calldata;
+    exact.then_some(Claimed { account, recipient: call.to, amount: call.amount, id })
 }
 
 /// Several reads at one block; a failing one does not spoil the others.
@@ -192,9 +192,9 @@ mod tests {
     #[test]
     fn a_claim_says_whose_it_is_and_nothing_else_looks_like_one() {
         let (treasury, amount) = (DEPOSITORY, U256::from(7u64));
-        let data = claim(treasury, TOKEN, amount, DEPOSITOR, ORDER.0);
+        let data = claim(treasury, TOKEN, amount, DEPOSITOR, ClaimId(ORDER.0));
         assert_eq!(trailing_id(&data), Some(ORDER.0));
-        let expected = Claimed { account: DEPOSITOR, recipient: TOKEN, amount, id: ORDER.0 };
+        let expected = Claimed { account: DEPOSITOR, recipient: TOKEN, amount, id: ClaimId(ORDER.0) };
         assert_eq!(claimed(&data), Some(expected));
         let call = Erc20::transferFromCall::abi_decode(&data).unwrap();
         assert_eq!((call.from, call.to, call.amount), (treasury, TOKEN, amount));

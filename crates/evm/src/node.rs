@@ -116,7 +116,8 @@ impl Node {
         Ok(head)
     }
 
-    /// The text of an answer. The body is an error where the parameters could not be written.
+    /// Sends a request and returns the text of its answer. The request's body is an error where the parameters could
+    /// not be written.
     fn post(
         &self,
         method: &'static str,

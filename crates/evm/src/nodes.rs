@@ -91,7 +91,7 @@ pub enum NonceTag {
     Pending,
 }
 
-/// The nodes of one chain. Cheap to clone; the head tasks end when the last clone is dropped. Its questions are boxed: the
+/// The nodes of one chain. Cheap to clone; the head tasks end when the last clone is dropped. Questions are boxed: the
 /// body of an `async fn` is built again wherever it is awaited.
 #[derive(Clone)]
 pub struct Nodes {
@@ -230,8 +230,8 @@ impl Nodes {
     /// A transaction as an endpoint knows it, mined or pending; none when no endpoint that answered has heard of it.
     pub fn heard(&self, hash: B256) -> BoxFuture<'_, Result<Option<HeardTx>, ChainError>> {
         async move {
-        self.first_known(move |node| async move { node.ask("eth_getTransactionByHash", (hash,)).await }).await
-    }
+            self.first_known(move |node| async move { node.ask("eth_getTransactionByHash", (hash,)).await }).await
+        }
         .boxed()
     }
 

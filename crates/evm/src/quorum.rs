@@ -145,7 +145,7 @@ impl Nodes {
 
     /// The same, as more than half of the nodes show it.
     pub fn majority_tx(&self, hash: B256) -> BoxFuture<'_, Result<Option<AgreedTx>, NoQuorum>> {
-        async move { self.quorum_tx(agreement::majority(self.len()), hash).await }.boxed()
+        self.quorum_tx(agreement::majority(self.len()), hash)
     }
 
     pub fn quorum_call(&self, need: usize, to: Address, data: Bytes, at: At) -> BoxFuture<'_, Result<Bytes, NoQuorum>> {

@@ -31,8 +31,6 @@ pub enum SolverError {
     #[error(transparent)]
     TreasuryTransfer(#[from] domain::treasury_transfer::IllegalTransition),
     #[error(transparent)]
-    SameChainTx(#[from] domain::same_chain_tx::IllegalTransition),
-    #[error(transparent)]
     Entry(#[from] domain::ledger::NotAnEntry),
     #[error(transparent)]
     OutOfRange(#[from] OutOfRange),
@@ -73,7 +71,6 @@ impl SolverError {
             | Self::Claim(_)
             | Self::Payout(_)
             | Self::TreasuryTransfer(_)
-            | Self::SameChainTx(_)
             | Self::Entry(_)
             | Self::OutOfRange(_)
             | Self::DeepFork { .. }

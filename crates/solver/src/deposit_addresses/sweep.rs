@@ -109,7 +109,7 @@ pub(crate) fn sweep(
     Ok(Some(paid))
 }
 
-/// One name for each sweep of a balance.
+/// The id of a sweep: one for each of a balance.
 fn id(chain: ChainId, place: Place, count: u64) -> SweepId {
     let (chain, count) = (chain.0.to_be_bytes(), count.to_be_bytes());
     let parts = [b"sweep".as_slice(), &chain, place.address.as_slice(), place.currency.as_slice(), &count];

@@ -317,7 +317,7 @@ pub fn found(tx: &mut Tx<'_>, handle: &ChainHandle, shown: &Claimed, context: &P
     let currency =
         ledger::currency(&handle.chain).ok_or(SolverError::InvariantViolated("a claim where no balances are kept"))?;
     let claim = Claim {
-        id: ClaimId(shown.id),
+        id: shown.id,
         wallet: shown.account,
         recipient: shown.recipient,
         chain: handle.id(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use alloy::primitives::B256;
 use domain::ledger::{self, Entry};
 use domain::outcome::Outcome;
-use domain::same_chain_tx::{Event, State, step};
+use domain::same_chain_tx::{Event, step};
 use store::outcomes::Booked;
 use store::payments::PaymentId;
 use store::same_chain::SameChainId;
@@ -100,8 +100,11 @@ async fn settle(
 }
 
 fn credit(tx: &mut Tx<'_>, handle: &ChainHandle, id: SameChainId, context: &PayContext) -> Result<(), SolverError> {
-    let Some((request, state @ State::Seen)) = same_chain::lock(tx, id)? else { return Ok(()) };
-    step(state, Event::Booked)?;
+    let Some((request, state)) = same_chain::lock(tx, id)? else { return Ok(()) };
+    if step(state, Event::Booked).is_err() {
+        // A reorg took it away since it was found, or it was booked.
+        return Ok(());
+    }
     let request = requests::find(tx, request)?.ok_or(SolverError::InvariantViolated("a transaction of no request"))?;
     let quote = &request.quote;
     let currency = handle.chain.currency(&quote.ask.origin.address).filter(|it| handle.chain.is_fed(it));

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, U256};
 use alloy::sol_types::{SolCall, SolValue};
-use domain::ids::{ChainId, ClaimId, OrderId, PayoutNonce, RequestId};
+use domain::ids::{ChainId, OrderId, PayoutNonce, RequestId};
 use domain::money::Amount;
 use domain::payment::State;
 use domain::payout::{self, Kind};
@@ -341,8 +341,8 @@ fn import_claim(
     crate::integrators::claims::found(tx, handle, shown, context)?;
     let target = sent.to.unwrap_or_default();
     let payment = Payment {
-        subject: Subject::Claim(ClaimId(shown.id)),
-        request: Some(RequestId(shown.id)),
+        subject: Subject::Claim(shown.id),
+        request: Some(RequestId(shown.id.0)),
         chain: handle.id(),
         wallet: sent.from,
         nonce: sent.nonce,

@@ -73,7 +73,7 @@ impl PaymentCall {
         Ok(Self {
             target: due.currency,
             value: Amount::ZERO,
-            data: calldata::claim(handle.treasury, due.recipient, units, claim.wallet, id.0),
+            data: calldata::claim(handle.treasury, due.recipient, units, claim.wallet, id),
             gas: handle.chain.fill_gas.erc20_limit,
             currency: due.currency,
             amount: due.amount,

@@ -378,7 +378,7 @@ fn check_address(ask: &Ask, origin: Side<'_>, stays: bool) -> Result<(), QuoteEr
 }
 
 fn address_of(quote: &Quote, order: OrderId, origin: &Chain) -> Option<Address> {
-    // The factory comes last: it is a hash, and most quotes have no address.
+    // The factory comes last: making one takes a hash, and most quotes have no address.
     let derivation = quote.derivation(order)?;
     Some(Factory::new(origin.deposit_address_factory?).address_of(derivation))
 }
