@@ -25,6 +25,7 @@ pub mod ids;
 pub mod inventory;
 pub mod ledger;
 pub mod loss;
+mod memo;
 pub mod money;
 pub mod order;
 pub mod outcome;

@@ -3,10 +3,13 @@
 //! An order id is the EIP-712 struct hash of the order, without domain or prefix: anyone can derive it from the
 //! order's data. Nothing in here may change without breaking every id already given out.
 
+use std::cell::RefCell;
+
 use alloy_primitives::{Address, B256, KECCAK256_EMPTY, Keccak256, U256, keccak256};
 
 use crate::account::Account;
 use crate::ids::OrderId;
+use crate::memo::Memo;
 use crate::money::Amount;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,49 +88,14 @@ mod type_hash {
     pub(crate) const ORDER: B256 = b256!("ee05e73da8f2fce11d34a78a39998b4dd8a56c6298aa9ad2870c3f9a2821dc8e");
 }
 
-/// Hashes of short texts, kept: the names of chains, currencies and contracts are the same in every order, and hashing
-/// them was half of an order's permutations.
-mod memo {
-    use std::cell::RefCell;
+thread_local! {
+    /// The names of chains, currencies and contracts are the same in every order, and hashing them was half of an
+    /// order's permutations.
+    static HASHES: RefCell<Memo<B256>> = RefCell::new(Memo::new());
+}
 
-    use alloy_primitives::{B256, keccak256};
-
-    /// The longest that is kept: a word.
-    const MAX_NAME_LEN: usize = 32;
-    const SHELVES: usize = 64;
-    /// Texts on a shelf. The one that came first leaves first.
-    const PLACES: usize = 4;
-
-    #[derive(Clone, Copy)]
-    struct Known {
-        text: [u8; MAX_NAME_LEN],
-        length: usize,
-        hash: B256,
-    }
-
-    thread_local! {
-        static KNOWN: RefCell<Vec<[Option<Known>; PLACES]>> = RefCell::new(vec![[None; PLACES]; SHELVES]);
-    }
-
-    pub(crate) fn hash(bytes: &[u8]) -> B256 {
-        if bytes.len() > MAX_NAME_LEN {
-            return keccak256(bytes);
-        }
-        let mix = |place: usize, byte: &u8| (place ^ usize::from(*byte)).wrapping_mul(0x0100_0193);
-        let place = bytes.iter().fold(bytes.len(), mix);
-        let place = (place ^ (place >> 8) ^ (place >> 16)) % SHELVES;
-        KNOWN.with_borrow_mut(|known| {
-            let shelf = &mut known[place];
-            if let Some(it) = shelf.iter().flatten().find(|it| it.text.get(..it.length) == Some(bytes)) {
-                return it.hash;
-            }
-            let (mut text, hash) = ([0; MAX_NAME_LEN], keccak256(bytes));
-            text[..bytes.len()].copy_from_slice(bytes);
-            shelf.rotate_right(1);
-            shelf[0] = Some(Known { text, length: bytes.len(), hash });
-            hash
-        })
-    }
+fn hash(bytes: &[u8]) -> B256 {
+    HASHES.with_borrow_mut(|hashes| hashes.value_of(bytes, || keccak256(bytes)))
 }
 
 /// The widest type has eight members.
@@ -155,7 +123,7 @@ impl Words {
     }
 
     fn bytes(self, bytes: &[u8]) -> Self {
-        self.word(memo::hash(bytes))
+        self.word(hash(bytes))
     }
 
     fn list(self, items: impl Iterator<Item = B256>) -> Self {
@@ -279,12 +247,12 @@ mod tests {
         for round in 0..3 {
             for n in 0..2_000u32 {
                 let text = n.to_be_bytes().repeat(usize::try_from(n).unwrap() % 10);
-                assert_eq!(memo::hash(&text), keccak256(&text), "{round} {n}");
+                assert_eq!(hash(&text), keccak256(&text), "{round} {n}");
             }
         }
-        assert_eq!(memo::hash(b""), keccak256(b""));
+        assert_eq!(hash(b""), keccak256(b""));
         // The same letters in another length are another text.
-        assert_ne!(memo::hash(&[0; 4]), memo::hash(&[0; 5]));
+        assert_ne!(hash(&[0; 4]), hash(&[0; 5]));
     }
 
     #[test]
