@@ -61,9 +61,12 @@ impl<const N: usize> Short<N> {
     }
 }
 
+/// An address as text.
+const CHECKSUMMED_LEN: usize = 42;
+
 thread_local! {
     /// A checksum is a hash, and clients ask for quotes of the same currencies and wallets.
-    static CHECKSUMS: RefCell<Memo<bool>> = RefCell::new(Memo::new());
+    static CHECKSUMS: RefCell<Memo<bool, CHECKSUMMED_LEN>> = RefCell::new(Memo::new());
 }
 
 fn is_checksummed(text: &str) -> bool {

@@ -1,22 +1,21 @@
-//! Results for short texts, kept: the same chains, currencies and wallets come again and again, and a hash of each is a
-//! large part of a quote.
+//! Results for short texts, kept: the same chains, currencies, wallets and amounts come again and again, and a hash of
+//! each is a large part of a quote.
 
-/// The longest text that is kept: an address.
-const MAX_LEN: usize = 42;
 const SHELVES: usize = 64;
 /// Texts on a shelf. The one that came first leaves first.
 const PLACES: usize = 4;
 
 #[derive(Clone, Copy)]
-struct Known<V> {
+struct Known<V, const MAX_LEN: usize> {
     text: [u8; MAX_LEN],
     length: usize,
     value: V,
 }
 
-pub(crate) struct Memo<V>(Vec<[Option<Known<V>>; PLACES]>);
+/// Values of the latest texts, none longer than `MAX_LEN`.
+pub(crate) struct Memo<V, const MAX_LEN: usize>(Vec<[Option<Known<V, MAX_LEN>>; PLACES]>);
 
-impl<V: Copy> Memo<V> {
+impl<V: Copy, const MAX_LEN: usize> Memo<V, MAX_LEN> {
     pub(crate) fn new() -> Self {
         Self(vec![[None; PLACES]; SHELVES])
     }
@@ -26,9 +25,7 @@ impl<V: Copy> Memo<V> {
         if text.len() > MAX_LEN {
             return compute();
         }
-        let mix = |place: usize, byte: &u8| (place ^ usize::from(*byte)).wrapping_mul(0x0100_0193);
-        let place = text.iter().fold(text.len(), mix);
-        let shelf = &mut self.0[(place ^ (place >> 8) ^ (place >> 16)) % SHELVES];
+        let shelf = &mut self.0[shelf_of(text)];
         if let Some(it) = shelf.iter().flatten().find(|it| it.text.get(..it.length) == Some(text)) {
             return it.value;
         }
@@ -38,4 +35,15 @@ impl<V: Copy> Memo<V> {
         shelf[0] = Some(Known { text: kept, length: text.len(), value });
         value
     }
+}
+
+/// Eight bytes at a time.
+fn shelf_of(text: &[u8]) -> usize {
+    const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let (words, rest) = text.as_chunks::<8>();
+    let mix = |mixed: u64, word: u64| (mixed ^ word).wrapping_mul(ODD).rotate_left(29);
+    let mixed = words.iter().fold(text.len() as u64, |mixed, word| mix(mixed, u64::from_le_bytes(*word)));
+    let mixed = rest.iter().fold(mixed, |mixed, byte| mix(mixed, u64::from(*byte)));
+    // The highest bits of a product depend on all others.
+    usize::from((mixed.wrapping_mul(ODD) >> 48) as u16) % SHELVES
 }
