@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use alloy_primitives::{Address, U256, hex};
 use domain::account::{Account, Vm};
+use domain::digits::Digits;
 use domain::ids::OrderId;
 use domain::money::Amount;
 use domain::order::{self, Fee, Input, Order, Output, Payment, Refund};
@@ -228,7 +229,7 @@ fn hex_text(bytes: &[u8]) -> Cow<'static, str> {
 }
 
 fn number(amount: Amount) -> Cow<'static, str> {
-    amount.to_string().into()
+    Digits::of(amount.units()).as_str().to_owned().into()
 }
 
 impl<'a> From<&'a Order> for OrderData<'a> {

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use domain::account::{Account, Vm};
-use domain::catalog::{Catalog, Currency};
+use domain::catalog::{Catalog, Chain, Currency};
 use domain::ids::ChainId;
 use domain::money::{Amount, OutOfRange, Signed, UsdMicros};
 use domain::time::Timestamp;
@@ -65,7 +65,7 @@ impl<'a> From<&'a Currency> for CurrencyBody<'a> {
 /// Every currency of the catalogue as it is shown, written once: an answer names currencies a dozen times, and half of its
 /// amounts are nothing.
 #[derive(Debug)]
-pub struct Rendered(HashMap<(ChainId, Account), Written>);
+pub struct Rendered(HashMap<ChainId, Vec<(Account, Written)>>);
 
 #[derive(Debug)]
 struct Written {
@@ -85,16 +85,15 @@ impl Written {
 
 impl Rendered {
     pub fn new(catalog: &Catalog) -> serde_json::Result<Self> {
-        let currencies = catalog.chains().iter().flat_map(|chain| chain.currencies());
-        let written =
-            currencies.map(|currency| Ok(((currency.chain, currency.address.clone()), Written::new(currency)?)));
-        written.collect::<serde_json::Result<_>>().map(Self)
+        let written = |currency: &Currency| Ok((currency.address.clone(), Written::new(currency)?));
+        let of_chain = |chain: &Chain| Ok((chain.id, chain.currencies().map(written).collect::<Result<_, _>>()?));
+        catalog.chains().iter().map(of_chain).collect::<serde_json::Result<_>>().map(Self)
     }
 
     /// None only for a currency of another catalogue.
     pub fn of<'a>(&'a self, currency: &'a Currency) -> Option<Shown<'a>> {
-        let written = self.0.get(&(currency.chain, currency.address.clone()))?;
-        Some(Shown { currency, written })
+        let written = self.0.get(&currency.chain)?.iter().find(|(address, _)| *address == currency.address);
+        written.map(|(_, written)| Shown { currency, written })
     }
 }
 

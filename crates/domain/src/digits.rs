@@ -5,8 +5,8 @@ use std::fmt::{self, Write};
 use alloy_primitives::U256;
 use arrayvec::ArrayString;
 
-/// A zero, as many places as a byte can say, a point and a sign.
-const MAX_LEN: usize = 260;
+/// A sign, a zero, a point, as many places as a byte can say, and a mark with a byte behind.
+const MAX_LEN: usize = 264;
 /// As many digits as the largest number has.
 const MAX_WHOLE_LEN: usize = 78;
 const ZEROS: &str = match str::from_utf8(&[b'0'; MAX_LEN]) {
@@ -62,6 +62,15 @@ impl Digits {
         text.push('-');
         text.push_str(&self.0);
         Self(text)
+    }
+
+    /// With a mark and another number behind. The mark is one byte.
+    #[inline]
+    #[must_use]
+    pub fn marked(mut self, mark: char, number: u8) -> Self {
+        self.0.push(mark);
+        self.0.push_str(itoa::Buffer::new().format(number));
+        self
     }
 
     pub fn as_str(&self) -> &str {

@@ -4,7 +4,11 @@ use std::borrow::Cow;
 use std::fmt::Display;
 use std::str::FromStr;
 
+use alloy_primitives::U256;
 use domain::account::{Account, Vm};
+use domain::api_key::ApiKeyId;
+use domain::digits::Digits;
+use domain::fixed_rate::FixedRate;
 use domain::money::{Amount, Price, Signed};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
@@ -19,7 +23,19 @@ impl Text<Amount> {
     }
 }
 
-impl<T: Display> Serialize for Text<T> {
+impl Serialize for Text<Amount> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(Digits::of(self.0.units()).as_str())
+    }
+}
+
+impl Serialize for Text<ApiKeyId> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl Serialize for Text<FixedRate> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(&self.0)
     }
@@ -71,7 +87,8 @@ pub(crate) struct PriceText(pub Price);
 
 impl Serialize for PriceText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&format_args!("{}:{}", self.0.answer(), self.0.decimals()))
+        let text = Digits::of(U256::from(self.0.answer())).marked(':', self.0.decimals());
+        serializer.serialize_str(text.as_str())
     }
 }
 
