@@ -147,7 +147,7 @@ impl ChainHandle {
 
     /// True for a relayer. Its transactions settle nothing: they are the users' own.
     pub fn is_relayer(&self, who: Address) -> bool {
-        self.lanes.relayers().contains(&who)
+        self.lanes.is_relayer(who)
     }
 
     /// True for the target of a raw call. Permits go to the approval proxy, which no raw call may call.
@@ -158,7 +158,7 @@ impl ChainHandle {
     /// True for the treasury lane. People use the treasury by hand as well, so a transaction of it that is not ours is
     /// no fault.
     pub fn is_treasury_lane(&self, who: Address) -> bool {
-        who == self.treasury && !self.senders().contains(&who)
+        who == self.treasury && !self.lanes.sends(who)
     }
 
     /// The wallets that the treasury refills.
@@ -212,7 +212,7 @@ impl ChainHandle {
     /// True for recipients that are refused: money sent to a token, to the zero address or to ourselves is lost, or
     /// comes back unexplained.
     pub fn cannot_receive(&self, who: Address) -> bool {
-        self.chain.cannot_receive(who) || who == self.treasury || self.senders().contains(&who)
+        self.chain.cannot_receive(who) || who == self.treasury || self.lanes.sends(who)
     }
 
     /// True if an amount of a currency can be refunded out of the depository.

@@ -100,6 +100,15 @@ impl Lanes {
         self.all().nth(lane)
     }
 
+    /// True for a filler or a relayer.
+    pub fn sends(&self, who: Address) -> bool {
+        self.wallets.iter().any(|wallet| wallet.address == who) || self.is_relayer(who)
+    }
+
+    pub fn is_relayer(&self, who: Address) -> bool {
+        self.relayers.iter().any(|wallet| wallet.address == who)
+    }
+
     /// True if this process can sign for a wallet.
     pub fn has_key_of(&self, who: Address) -> bool {
         self.all().any(|wallet| wallet.address == who && wallet.key.is_some())
