@@ -162,6 +162,17 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_mark_stands_before_the_number_behind_it() {
+        for (number, behind, text) in
+            [(U256::ZERO, 0, "0:0"), (U256::from(u128::MAX), 36, "340282366920938463463374607431768211455:36")]
+        {
+            assert_eq!(Digits::of(number).marked(':', behind).as_str(), text);
+        }
+        let longest = Digits::fixed(U256::ZERO, u8::MAX).negative(true).marked(':', u8::MAX);
+        assert!(longest.as_str().ends_with("0:255"));
+    }
+
     proptest! {
         /// Even places that no currency has, of the largest number there is.
         #[test]

@@ -1,7 +1,8 @@
 //! Results for short texts, kept: the same chains, currencies, wallets and amounts come again and again, and a hash of
 //! each is a large part of a quote.
 
-const SHELVES: usize = 64;
+const SHELVES_BITS: u32 = 6;
+const SHELVES: usize = 1 << SHELVES_BITS;
 /// Texts on a shelf. The one that came first leaves first.
 const PLACES: usize = 4;
 
@@ -45,5 +46,5 @@ fn shelf_of(text: &[u8]) -> usize {
     let mixed = words.iter().fold(text.len() as u64, |mixed, word| mix(mixed, u64::from_le_bytes(*word)));
     let mixed = rest.iter().fold(mixed, |mixed, byte| mix(mixed, u64::from(*byte)));
     // The highest bits of a product depend on all others.
-    usize::from((mixed.wrapping_mul(ODD) >> 48) as u16) % SHELVES
+    (mixed.wrapping_mul(ODD) >> (u64::BITS - SHELVES_BITS)) as usize
 }

@@ -88,7 +88,7 @@ mod type_hash {
     pub(crate) const ORDER: B256 = b256!("ee05e73da8f2fce11d34a78a39998b4dd8a56c6298aa9ad2870c3f9a2821dc8e");
 }
 
-/// An address as text.
+/// Longer than the bytes of any account and the usual name of a chain.
 const MAX_NAME_LEN: usize = 42;
 const MAX_PAYMENT_LEN: usize = 5 * 32;
 
@@ -104,8 +104,8 @@ fn hash(bytes: &[u8]) -> B256 {
     HASHES.with_borrow_mut(|hashes| hashes.value_of(bytes, || keccak256(bytes)))
 }
 
-/// The widest type has eight members.
-const MAX_WORDS: usize = 9;
+/// The widest type has seven members, and its hash stands before them.
+const MAX_WORDS: usize = 8;
 
 /// Words gathered for one hash.
 struct Words {
