@@ -10,10 +10,12 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
+mod calldata;
 mod figure;
 mod object;
 mod problem;
 
+pub(crate) use calldata::calldata;
 pub(crate) use figure::{Figure, amount};
 pub(crate) use object::Object;
 

@@ -101,6 +101,7 @@ pub(crate) struct TransactionData<'a> {
     from: &'a str,
     #[schema(value_type = String)]
     to: Address,
+    #[serde(serialize_with = "crate::json::calldata")]
     #[schema(value_type = String)]
     data: &'a Bytes,
     #[serde(serialize_with = "crate::json::amount")]
