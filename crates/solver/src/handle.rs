@@ -4,6 +4,7 @@ mod alarms;
 pub mod fill_time;
 mod health;
 mod lanes;
+mod moved_money;
 pub mod trials;
 pub mod tx_hints;
 pub mod venue;
@@ -29,6 +30,7 @@ use store::risk::Limits;
 
 pub use self::health::{CHECK_TIMEOUT_MILLIS, Health};
 pub use self::lanes::{Lanes, Payer, PayingWallets, Wallet};
+pub use self::moved_money::MovedMoney;
 use self::trials::Trials;
 use self::tx_hints::TxHints;
 use self::venue::VenueChain;
@@ -77,6 +79,7 @@ pub struct ChainHandle {
     /// Transactions that clients say they have sent here.
     pub tx_hints: TxHints,
     pub trials: Trials,
+    pub moved_money: MovedMoney,
     /// The venue's side, where the chain is the venue: it has no nodes and no contracts.
     pub venue: Option<VenueChain>,
 }
@@ -103,7 +106,8 @@ impl ChainHandle {
         let funding = funding(&chain, treasury, sources, ours);
         let watch = watch.with_entry(Some(entry(&chain))).with_funding(Some(funding));
         let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
-        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue: None }
+        let moved_money = MovedMoney::default();
+        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, moved_money, venue: None }
     }
 
     /// The handle on the venue. Its account is depository, treasury and the one lane at once: money comes in and goes
@@ -114,8 +118,9 @@ impl ChainHandle {
         let lanes = Lanes::new(PayingWallets { fillers, relayers: &[], treasury_lane: None }, account);
         let watch = Watch::new(account, [], []);
         let (health, tx_hints, trials) = (Health::default(), TxHints::default(), Trials::default());
+        let moved_money = MovedMoney::default();
         let (treasury, venue) = (account, Some(venue));
-        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, venue }
+        Self { chain, nodes, settings, treasury, watch, lanes, health, tx_hints, trials, moved_money, venue }
     }
 
     /// Takes note of a transaction that a client says it has sent: by the 32 bytes that rows know it by, and as the

@@ -5,14 +5,16 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Instant;
 
+use alloy::primitives::Address;
 use domain::alarm::Alarm;
 use domain::deposit::State as DepositState;
 use domain::fail::FailReason;
 use domain::ids::ChainId;
 use domain::payment::State as PaymentState;
 use domain::time::Timestamp;
-use evm::{AgreedBlock, AgreedTx, Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
+use evm::{AgreedBlock, AgreedTx, Block, Head, SeenDeposit, SeenTreasuryTransfer, SentTx};
 use metrics::{counter, gauge};
 use store::deposits::DepositId;
 use store::dues::Due;
@@ -111,6 +113,8 @@ async fn apply_events(
     wrap: fn(BlockEvent) -> BlockEvent,
 ) -> Result<bool, SolverError> {
     let block = &agreed.block;
+    // Before a deposit is told of: who pays again at once needs another allowance.
+    handle.moved_money.note(movers(block), Instant::now());
     let deposits = block.deposits.iter().cloned().map(BlockEvent::Deposit);
     let unseconded = agreed.unseconded.iter().cloned().map(BlockEvent::Unseconded);
     apply_all(solver, handle, block.head, deposits.chain(unseconded).map(wrap).collect()).await?;
@@ -132,6 +136,12 @@ async fn apply_events(
     let transfers = block.treasury_transfers.iter().cloned().map(BlockEvent::TreasuryTransfer);
     apply_all(solver, handle, block.head, transfers.map(wrap).collect()).await?;
     Ok(open || agreed.open)
+}
+
+/// Owners whose money a block has moved.
+fn movers(block: &Block) -> impl Iterator<Item = Address> {
+    let deposits = block.deposits.iter().flat_map(|seen| [seen.payer, seen.sender, seen.depositor]);
+    deposits.chain(block.named.iter().map(|named| named.from))
 }
 
 /// The rows that become final when their block is deep enough.

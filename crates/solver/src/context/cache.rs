@@ -1,6 +1,6 @@
 //! Answers of nodes, kept for a while and read in the background, so that neither quoting nor paying waits for a node.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -18,16 +18,16 @@ pub(crate) struct Cache<K, V> {
     reads: Arc<Semaphore>,
 }
 
-/// Answers by question, and the questions under way.
+/// Answers by question, and the questions under way, each with the moment it was asked: an answer is as old as that.
 #[derive(Debug)]
 struct Answers<K, V> {
     known: HashMap<K, (V, Instant)>,
-    asked: HashSet<K>,
+    asked: HashMap<K, Instant>,
 }
 
 impl<K, V> Default for Cache<K, V> {
     fn default() -> Self {
-        let inner = Mutex::new(Answers { known: HashMap::new(), asked: HashSet::new() });
+        let inner = Mutex::new(Answers { known: HashMap::new(), asked: HashMap::new() });
         Self { inner, reads: Arc::new(Semaphore::new(MAX_CONCURRENT_READS)) }
     }
 }
@@ -39,12 +39,12 @@ impl<K: Copy + Eq + Hash, V: Copy> Cache<K, V> {
 
     pub(crate) fn answered(&self, key: K, answer: Option<V>) {
         let Answers { known, asked } = &mut *self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        asked.remove(&key);
+        let began = asked.remove(&key).unwrap_or_else(Instant::now);
         let Some(answer) = answer else { return };
         if known.len() >= MAX_ANSWERS {
             known.clear();
         }
-        known.insert(key, (answer, Instant::now()));
+        known.insert(key, (answer, began));
     }
 }
 
@@ -63,6 +63,11 @@ impl<K: Copy + Eq + Hash, V> Cache<K, V> {
 
     /// False when the read is already under way.
     fn begin(&self, key: K) -> bool {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner).asked.insert(key)
+        let mut answers = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !answers.asked.contains_key(&key);
+        if is_new {
+            answers.asked.insert(key, Instant::now());
+        }
+        is_new
     }
 }

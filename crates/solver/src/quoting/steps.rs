@@ -165,7 +165,7 @@ impl Planner<'_> {
 
     /// Approvals to send first. None if the allowance suffices; an unknown allowance is asked for again.
     fn approvals(&self, amount: U256, holding: Option<Holding>) -> Vec<(Approval, U256)> {
-        let allowance = holding.map(|holding| holding.allowance.units());
+        let allowance = holding.and_then(|holding| holding.allowance).map(Amount::units);
         if allowance.is_some_and(|allowance| allowance >= amount) {
             return Vec::new();
         }

@@ -32,7 +32,8 @@ pub struct Holder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holding {
     pub balance: Amount,
-    pub allowance: Amount,
+    /// None if it may have been spent since it was read.
+    pub allowance: Option<Amount>,
 }
 
 #[derive(Debug, Default)]
@@ -41,7 +42,8 @@ pub struct UserBalances {
 }
 
 impl UserBalances {
-    /// A holding that was read in the last seconds. One that is not fresh is read again for the next call.
+    /// A holding that was read in the last seconds, without its allowance if a block has moved money of the owner since.
+    /// One that is not fresh is read again for the next call.
     pub fn holding(self: &Arc<Self>, handle: &Arc<ChainHandle>, holder: Holder) -> Option<Holding> {
         let known = self.holdings.get(&holder);
         if known.is_none_or(|(_, at)| at.elapsed() > FRESH_FOR) {
@@ -50,7 +52,9 @@ impl UserBalances {
                 this.holdings.answered(holder, read(&handle, holder).await);
             });
         }
-        known.filter(|(_, at)| at.elapsed() <= USABLE_FOR).map(|(holding, _)| holding)
+        let (holding, at) = known.filter(|(_, at)| at.elapsed() <= USABLE_FOR)?;
+        let is_spent = handle.moved_money.is_moved_since(holder.owner, at);
+        Some(Holding { allowance: holding.allowance.filter(|_| !is_spent), ..holding })
     }
 }
 
@@ -70,5 +74,6 @@ async fn read(handle: &ChainHandle, holder: Holder) -> Option<Holding> {
     let mut amounts = answers.into_iter().map(|answer| answer.ok().filter(|answer| answer.len() == 32));
     let mut next = || amounts.next().flatten().map(|answer| Amount::new(U256::from_be_slice(&answer)));
     let balance = next()?;
-    Some(Holding { balance, allowance: if token.is_zero() { Amount::ZERO } else { next()? } })
+    let allowance = if token.is_zero() { Amount::ZERO } else { next()? };
+    Some(Holding { balance, allowance: Some(allowance) })
 }
