@@ -75,9 +75,14 @@ async function transfers(net, first, count) {
   // All quotes first: one that saw the allowance of another's deposit would leave its own out.
   for (let number = first; number < first + count; number += 1) quotes.push(await quote(net, ask(net, number)))
   const from = net.facts.accounts[1].address
+  // Our own nonces: one that the node counts while it makes a block may be taken, and the transaction is lost.
+  const nonces = new Map()
   for (const { to, data, value, chainId } of quotes.flatMap(({ items }) => items)) {
     const chain = net.facts.chains.find((it) => it.id === Number(chainId))
-    const transaction = { from, to, data, value: `0x${BigInt(value ?? 0).toString(16)}`, gas: '0xf4240' }
+    const nonce = nonces.get(chain) ?? Number(await rpc(chain, 'eth_getTransactionCount', [from, 'latest']))
+    nonces.set(chain, nonce + 1)
+    const amount = `0x${BigInt(value ?? 0).toString(16)}`
+    const transaction = { from, to, data, value: amount, gas: '0xf4240', nonce: `0x${nonce.toString(16)}` }
     await rpc(chain, 'eth_sendTransaction', [transaction])
   }
   await Promise.all(quotes.map(({ id }) => ended(net, id)))
