@@ -59,6 +59,17 @@ async function quote({ facts }, body) {
   return { id: steps[0].requestId, items: steps.flatMap((step) => step.items.map((item) => item.data)) }
 }
 
+/** Waits as a wallet does: an approval is in a block before its deposit is sent. */
+async function mined(chain, hash) {
+  const began = Date.now()
+  for (;;) {
+    const receipt = await rpc(chain, 'eth_getTransactionReceipt', [hash])
+    if (receipt) return assert.equal(receipt.status, '0x1', `${hash} on ${chain.name} failed`)
+    assert.ok(Date.now() - began < LIMIT, `${hash} on ${chain.name} is in no block`)
+    await sleep(50)
+  }
+}
+
 async function ended({ facts }, id) {
   const began = Date.now()
   for (;;) {
@@ -83,7 +94,7 @@ async function transfers(net, first, count) {
     nonces.set(chain, nonce + 1)
     const amount = `0x${BigInt(value ?? 0).toString(16)}`
     const transaction = { from, to, data, value: amount, gas: '0xf4240', nonce: `0x${nonce.toString(16)}` }
-    await rpc(chain, 'eth_sendTransaction', [transaction])
+    await mined(chain, await rpc(chain, 'eth_sendTransaction', [transaction]))
   }
   await Promise.all(quotes.map(({ id }) => ended(net, id)))
 }
