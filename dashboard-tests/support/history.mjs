@@ -86,7 +86,7 @@ async function transfers(net, first, count) {
   // All quotes first: one that saw the allowance of another's deposit would leave its own out.
   for (let number = first; number < first + count; number += 1) quotes.push(await quote(net, ask(net, number)))
   const from = net.facts.accounts[1].address
-  // Our own nonces: one that the node counts while it makes a block may be taken, and the transaction is lost.
+  // Our own nonces, so that no two transactions can have one, whatever the node counts while it makes a block.
   const nonces = new Map()
   for (const { to, data, value, chainId } of quotes.flatMap(({ items }) => items)) {
     const chain = net.facts.chains.find((it) => it.id === Number(chainId))
