@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use domain::account::Vm;
 use solver::operator::recover_venue::Unlisted;
 use store::Store;
+use tracing::info;
 
 mod audit;
 #[cfg(feature = "dev")]
@@ -29,7 +30,9 @@ pub use dev::api_key;
 use crate::cli::{Cli, Command};
 use crate::config::Config;
 use crate::env::system_env;
+use crate::role::Role;
 use crate::service::Service;
+use crate::signals::Signals;
 use crate::{assemble, telemetry};
 
 pub fn run(cli: Cli) -> Result<()> {
@@ -42,8 +45,7 @@ pub fn run(cli: Cli) -> Result<()> {
         }
         Command::Serve(args) => {
             telemetry::start_logging(cli.log_format, "info");
-            let config = Config::load(&args.config.config)?;
-            runtime.block_on(async { Service::start_as(&config, args.role, system_env()).await?.run().await })
+            runtime.block_on(serve(&Config::load(&args.config.config)?, args.role))
         }
         Command::Migrate(args) => migrate(&Config::load(&args.config)?),
         Command::Doctor(args) => {
@@ -76,6 +78,21 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Errors { output } => print(&api::error_page(), output.as_deref()),
         Command::OrderId { file, config } => order_id(&file, config.as_deref()),
     }
+}
+
+/// Serves until a signal asks to stop. One that comes while the service starts ends it at once: what has begun by then
+/// is safe, as after a crash.
+async fn serve(config: &Config, role: Role) -> Result<()> {
+    let mut signals = Signals::listen()?;
+    let service = tokio::select! {
+        biased;
+        service = Service::start_as(config, role, system_env()) => service?,
+        () = signals.heard() => {
+            info!("stopping before the start is complete");
+            return Ok(());
+        }
+    };
+    service.run(signals).await
 }
 
 fn migrate(config: &Config) -> Result<()> {

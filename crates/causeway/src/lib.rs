@@ -16,6 +16,7 @@ pub mod screening;
 #[cfg(feature = "dev")]
 pub mod served;
 pub mod service;
+pub mod signals;
 pub mod telemetry;
 
 /// mimalloc, because a quote makes a few hundred small allocations and many are freed by another thread.

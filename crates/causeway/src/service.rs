@@ -36,6 +36,7 @@ use crate::assemble;
 use crate::config::Config;
 use crate::env::about;
 use crate::role::Role;
+use crate::signals::Signals;
 
 /// The longest the tasks may take to end. Payments committed but not yet sent are sent after the next start.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -146,9 +147,9 @@ impl Service {
     }
 
     /// Runs until a signal asks to stop, or the service stops itself.
-    pub async fn run(self) -> Result<()> {
+    pub async fn run(self, mut signals: Signals) -> Result<()> {
         tokio::select! {
-            () = signal() => info!("stopping"),
+            () = signals.heard() => info!("stopping"),
             () = self.stop.cancelled() => {}
         }
         self.stop().await
@@ -233,16 +234,6 @@ async fn allocate(allocator: Allocator, instance: Instance, stop: CancellationTo
             allocator.under(lease).start(stop, tasks);
         };
         leader.hold(lease, start, || ()).await;
-    }
-}
-
-/// Completes on Ctrl-C or SIGTERM.
-pub async fn signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).expect("signals can be listened to");
-    tokio::select! {
-        _ = tokio::signal::ctrl_c() => {}
-        _ = terminate.recv() => {}
     }
 }
 

@@ -14,7 +14,8 @@ mod facts;
 use crate::cli::DevArgs;
 use crate::env::system_env;
 use crate::local::{self, Local};
-use crate::service::{Service, signal};
+use crate::service::Service;
+use crate::signals::Signals;
 
 /// Every run has the same number of fillers: a saved chain knows that many wallets.
 const FILLERS: usize = 4;
@@ -92,12 +93,13 @@ async fn with_chains(
         ready(service).await;
         api_key::fund(service, devnet, &keys.users[1]).await?;
     }
+    let mut signals = Signals::listen()?;
     facts::write(folder, devnet, &config, &database.text, &api_key)?;
     bar.finish_and_clear();
     facts::print(devnet, &config, args, folder, &api_key);
     match service {
-        Some(service) => service.run().await?,
-        None => signal().await,
+        Some(service) => service.run(signals).await?,
+        None => signals.heard().await,
     }
     eprintln!("stopping");
     database.stop().await

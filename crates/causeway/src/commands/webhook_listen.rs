@@ -17,7 +17,7 @@ use webhooks::signature::{
 
 use crate::cli::ListenArgs;
 use crate::env::clock;
-use crate::service::signal;
+use crate::signals::Signals;
 
 /// The largest body that is read: an event has about one KB.
 const MAX_BODY: usize = 64 * 1024;
@@ -36,6 +36,7 @@ struct Listener {
 pub(super) async fn run(args: ListenArgs) -> Result<()> {
     ensure!(!args.keys.is_empty(), "--key: the text of the API key (cwk_…)");
     let answer = StatusCode::from_u16(args.answer).context("--answer: not an HTTP status")?;
+    let mut signals = Signals::listen()?;
     let socket = TcpListener::bind(("127.0.0.1", args.port)).await;
     let socket = socket.with_context(|| format!("cannot listen on port {}: choose another with --port", args.port))?;
     println!("listening on http://{}", socket.local_addr()?);
@@ -49,7 +50,7 @@ pub(super) async fn run(args: ListenArgs) -> Result<()> {
     let router = Router::new().fallback(receive).layer(DefaultBodyLimit::max(MAX_BODY)).with_state(listener.clone());
     let end = async move {
         tokio::select! {
-            () = signal() => {}
+            () = signals.heard() => {}
             () = listener.enough.notified() => {}
         }
     };
