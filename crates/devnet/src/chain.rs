@@ -26,6 +26,8 @@ use crate::tokens::{Erc20, Token, ether, units};
 const RECEIPT_TIMEOUT: Duration = Duration::from_secs(60);
 /// In wei.
 const TIP: u128 = 1_000_000;
+/// The difference between writing two slots that hold nothing yet and two that do.
+const GAS_OF_TWO_NEW_SLOTS: u64 = 2 * 17_100;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Chain {
@@ -194,8 +196,8 @@ impl Chain {
         let from = Account::new(key);
         let request = json!({"from": from.address, "to": to, "value": value, "data": data});
         let gas: U256 = self.rpc("eth_estimateGas", json!([request, "pending"])).await?;
-        // Slack, because state may move before the transaction is mined.
-        self.submit_with(key, to, value, data, gas.to::<u64>() * 13 / 10).await
+        // State may move before the transaction is mined: a balance that was there is gone, and writing it costs more.
+        self.submit_with(key, to, value, data, gas.to::<u64>() * 13 / 10 + GAS_OF_TWO_NEW_SLOTS).await
     }
 
     /// Like `submit`, also for transactions that will revert.
@@ -223,7 +225,8 @@ impl Chain {
         self.sign_tipping(from, nonce, call, gas_limit, TIP)
     }
 
-    /// The same with a tip of the caller's choice, at most a gwei: blocks have the highest first.
+    /// The same with a tip of the caller's choice, at most a gwei: blocks have the highest first. The node drops a
+    /// transaction whose tip is higher than that of the sender's one before it in the same block.
     pub fn sign_tipping(
         &self,
         from: &Account,
@@ -267,7 +270,7 @@ impl Chain {
         let began = Instant::now();
         loop {
             if let Some(receipt) = self.rpc::<Option<TransactionReceipt>>("eth_getTransactionReceipt", [hash]).await? {
-                ensure!(receipt.status(), "transaction {hash} reverted");
+                ensure!(receipt.status(), "transaction {hash} reverted and used {} gas", receipt.gas_used);
                 return Ok(receipt);
             }
             if began.elapsed() > RECEIPT_TIMEOUT {
