@@ -59,7 +59,10 @@ async function quote({ facts }, body) {
   return { id: steps[0].requestId, items: steps.flatMap((step) => step.items.map((item) => item.data)) }
 }
 
-/** Waits as a wallet does: an approval is in a block before its deposit is sent. */
+/**
+ * Waits as a wallet does: an approval is in a block before its deposit is sent. Where anvil chooses the fees of both,
+ * they cannot share a block: it takes the higher tip first, and drops a transaction that is ahead of its nonce then.
+ */
 async function mined(chain, hash) {
   const began = Date.now()
   for (;;) {
@@ -86,14 +89,9 @@ async function transfers(net, first, count) {
   // All quotes first: one that saw the allowance of another's deposit would leave its own out.
   for (let number = first; number < first + count; number += 1) quotes.push(await quote(net, ask(net, number)))
   const from = net.facts.accounts[1].address
-  // Our own nonces, so that no two transactions can have one, whatever the node counts while it makes a block.
-  const nonces = new Map()
   for (const { to, data, value, chainId } of quotes.flatMap(({ items }) => items)) {
     const chain = net.facts.chains.find((it) => it.id === Number(chainId))
-    const nonce = nonces.get(chain) ?? Number(await rpc(chain, 'eth_getTransactionCount', [from, 'latest']))
-    nonces.set(chain, nonce + 1)
-    const amount = `0x${BigInt(value ?? 0).toString(16)}`
-    const transaction = { from, to, data, value: amount, gas: '0xf4240', nonce: `0x${nonce.toString(16)}` }
+    const transaction = { from, to, data, value: `0x${BigInt(value ?? 0).toString(16)}`, gas: '0xf4240' }
     await mined(chain, await rpc(chain, 'eth_sendTransaction', [transaction]))
   }
   await Promise.all(quotes.map(({ id }) => ended(net, id)))
