@@ -25,3 +25,19 @@ impl Signals {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use nix::sys::signal::{Signal, raise};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_signal_that_comes_before_anybody_waits_for_it_is_heard() -> Result<()> {
+        let mut signals = Signals::listen()?;
+        raise(Signal::SIGTERM)?;
+        Ok(tokio::time::timeout(Duration::from_secs(60), signals.heard()).await?)
+    }
+}
