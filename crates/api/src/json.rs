@@ -10,12 +10,12 @@ use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
 
-mod calldata;
+mod bytes;
 mod figure;
 mod object;
 mod problem;
 
-pub(crate) use calldata::calldata;
+pub(crate) use bytes::bytes;
 pub(crate) use figure::{Figure, amount};
 pub(crate) use object::Object;
 
@@ -94,8 +94,13 @@ pub(crate) struct Answer(Vec<u8>);
 impl Answer {
     pub(crate) fn of(body: &impl Serialize) -> Result<Self, ApiError> {
         let mut text = Vec::with_capacity(INITIAL_CAPACITY);
-        serde_json::to_writer(&mut text, body).map_err(|_| ApiError::Internal)?;
+        bytes::write(&mut text, body).map_err(|_| ApiError::Internal)?;
         Ok(Self(text))
+    }
+
+    #[cfg(test)]
+    pub(crate) fn value(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.0).expect("an answer is JSON")
     }
 }
 

@@ -22,6 +22,7 @@ use crate::json::ApiPath;
 use crate::losses::LossBody;
 use crate::operator::Operator;
 use crate::quote::sponsor::SponsorshipBody;
+use crate::wire::Amounts;
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -122,7 +123,7 @@ fn sponsorship(trace: &Trace, app: &App) -> Result<Option<Value>, OutOfRange> {
     let (Some(asked), Some(terms)) = (&quote.figures.sponsorship, &quote.terms) else { return Ok(None) };
     let currency = catalog.chain(terms.deposit.chain).and_then(|chain| chain.currency(&terms.deposit.address));
     let Some(currency) = currency.and_then(|currency| app.rendered.of(currency)) else { return Ok(None) };
-    let mut body = SponsorshipBody::new(asked, currency, quote.figures.prices.deposit)?;
+    let mut body = SponsorshipBody::new(asked, currency, quote.figures.prices.deposit, &mut Amounts::default())?;
     let outcome = trace.outcome.as_ref().filter(|_| trace.request.state == RequestState::Success);
     if let (Some(outcome), Some(usdc)) = (outcome, ledger::currency_of(catalog)) {
         body = body.turned_out(outcome, currency, usdc)?;

@@ -166,13 +166,20 @@ impl<'a> AmountBody<'a> {
     }
 }
 
-impl Serialize for AmountBody<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl<'a> AmountBody<'a> {
+    /// As it is written for every amount that is nothing.
+    fn nothing(&self) -> Option<&'a RawValue> {
         let nothing =
             self.amount == Signed::ZERO && self.minimum_amount == Signed::ZERO && self.amount_usd.0 == UsdMicros(0);
-        match nothing {
-            true => self.currency.nothing.serialize(serializer),
-            false => Members(*self).serialize(serializer),
+        nothing.then_some(&*self.currency.nothing)
+    }
+}
+
+impl Serialize for AmountBody<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.nothing() {
+            Some(nothing) => nothing.serialize(serializer),
+            None => Members(*self).serialize(serializer),
         }
     }
 }
@@ -202,26 +209,35 @@ impl Serialize for Members<'_> {
 /// The amounts of an answer that may be equal, each written once: where nothing is swapped, the input is the deposit
 /// and the refund too.
 #[derive(Debug, Default)]
-pub(crate) struct Amounts<'a>(Vec<(AmountBody<'a>, WrittenAmount)>);
+pub(crate) struct Amounts<'a>(Vec<(AmountBody<'a>, Arc<RawValue>)>);
 
 #[derive(Clone, Debug)]
-pub(crate) struct WrittenAmount(Arc<RawValue>);
+pub(crate) enum WrittenAmount<'a> {
+    Nothing(&'a RawValue),
+    Some(Arc<RawValue>),
+}
 
 impl<'a> Amounts<'a> {
     /// An error only if an amount cannot be written, as any figure that does not fit.
-    pub(crate) fn write(&mut self, amount: AmountBody<'a>) -> Result<WrittenAmount, OutOfRange> {
-        if let Some((_, written)) = self.0.iter().find(|(known, _)| *known == amount) {
-            return Ok(written.clone());
+    pub(crate) fn write(&mut self, amount: AmountBody<'a>) -> Result<WrittenAmount<'a>, OutOfRange> {
+        if let Some(nothing) = amount.nothing() {
+            return Ok(WrittenAmount::Nothing(nothing));
         }
-        let written = WrittenAmount(to_raw_value(&amount).map_err(|_| OutOfRange)?.into());
+        if let Some((_, written)) = self.0.iter().find(|(known, _)| *known == amount) {
+            return Ok(WrittenAmount::Some(written.clone()));
+        }
+        let written: Arc<RawValue> = to_raw_value(&Members(amount)).map_err(|_| OutOfRange)?.into();
         self.0.push((amount, written.clone()));
-        Ok(written)
+        Ok(WrittenAmount::Some(written))
     }
 }
 
-impl Serialize for WrittenAmount {
+impl Serialize for WrittenAmount<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        match self {
+            Self::Nothing(nothing) => nothing.serialize(serializer),
+            Self::Some(written) => written.serialize(serializer),
+        }
     }
 }
 

@@ -53,7 +53,8 @@ pub(crate) struct FeesBody<'a> {
     relayer_gas: AmountBody<'a>,
     relayer_service: AmountBody<'a>,
     app: AmountBody<'a>,
-    subsidized: AmountBody<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    subsidized: WrittenAmount<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -64,13 +65,13 @@ pub(crate) struct Details<'a> {
     sender: &'a str,
     recipient: &'a str,
     #[schema(value_type = AmountBody<'a>)]
-    currency_in: WrittenAmount,
+    currency_in: WrittenAmount<'a>,
     #[schema(value_type = AmountBody<'a>)]
-    currency_out: WrittenAmount,
+    currency_out: WrittenAmount<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     currency_gas_topup: Option<AmountBody<'a>>,
     #[schema(value_type = AmountBody<'a>)]
-    refund_currency: WrittenAmount,
+    refund_currency: WrittenAmount<'a>,
     total_impact: Impact,
     swap_impact: Impact,
     expanded_price_impact: ExpandedImpact,
@@ -87,7 +88,7 @@ pub(crate) struct Details<'a> {
     /// Positive where the fixed rate is worse for the user than the market.
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed_rate_fee: Option<Usd>,
-    route: Route,
+    route: Route<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -118,18 +119,18 @@ pub(crate) struct Slippage {
 }
 
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Route {
-    origin: RouteSide,
-    destination: RouteSide,
+pub(crate) struct Route<'a> {
+    origin: RouteSide<'a>,
+    destination: RouteSide<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RouteSide {
-    #[schema(value_type = AmountBody<'static>)]
-    input_currency: WrittenAmount,
-    #[schema(value_type = AmountBody<'static>)]
-    output_currency: WrittenAmount,
+pub(crate) struct RouteSide<'a> {
+    #[schema(value_type = AmountBody<'a>)]
+    input_currency: WrittenAmount<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    output_currency: WrittenAmount<'a>,
     router: &'static str,
     included_swap_sources: &'static [&'static str],
 }
@@ -210,6 +211,7 @@ impl<'a> QuoteResponse<'a> {
         let gas_usd = usd(Signed::cost(gas))?;
         let native = currencies.origin_native;
         let origin_gas = prices.origin_native.usd_ceil(figures.origin_gas, native.decimals)?;
+        let mut amounts = Amounts::default();
         Ok(Self {
             steps: quoted.steps.iter().map(|step| step_body(step, quoted, currencies)).collect(),
             fees: FeesBody {
@@ -218,10 +220,12 @@ impl<'a> QuoteResponse<'a> {
                 relayer_gas: cost(gas, gas_usd),
                 relayer_service: AmountBody::signed(deposit, service, dollars.relayer.checked_sub(gas_usd)?),
                 app: cost(app, dollars.app),
-                subsidized: cost(sponsored, dollars.sponsored),
+                subsidized: amounts.write(cost(sponsored, dollars.sponsored))?,
             },
-            fee_sponsorship: sponsorship.map(|it| SponsorshipBody::new(it, deposit, prices.deposit)).transpose()?,
-            details: details(quoted, currencies, &dollars)?,
+            fee_sponsorship: sponsorship
+                .map(|it| SponsorshipBody::new(it, deposit, prices.deposit, &mut amounts))
+                .transpose()?,
+            details: details(quoted, currencies, &dollars, &mut amounts)?,
             protocol: protocol(quoted, currencies, signature),
         })
     }
@@ -249,11 +253,15 @@ fn operation(operation: Operation) -> &'static str {
     }
 }
 
-fn details<'a>(quoted: &'a Quoted, currencies: &Currencies<'a>, dollars: &Worth) -> Result<Details<'a>, OutOfRange> {
+fn details<'a>(
+    quoted: &'a Quoted,
+    currencies: &Currencies<'a>,
+    dollars: &Worth,
+    amounts: &mut Amounts<'a>,
+) -> Result<Details<'a>, OutOfRange> {
     let quote = &quoted.quote;
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
     let Currencies { origin, deposit, destination, destination_native, .. } = *currencies;
-    let mut amounts = Amounts::default();
     let total = dollars.output.checked_sub(dollars.input)?;
     let charged = dollars.execution.checked_add(dollars.relay)?.checked_add(dollars.app)?;
     // The residual, so that the parts always sum to the whole.
@@ -305,8 +313,8 @@ fn route<'a>(
     currencies: &Currencies<'a>,
     dollars: &Worth,
     deposited: UsdMicros,
-    mut amounts: Amounts<'a>,
-) -> Result<Route, OutOfRange> {
+    amounts: &mut Amounts<'a>,
+) -> Result<Route<'a>, OutOfRange> {
     let (figures, prices) = (&quote.figures, &quote.figures.prices);
     let Currencies { origin, deposit, payout, destination, .. } = *currencies;
     let mut side = |input, output, swap: Option<&Swap>| {

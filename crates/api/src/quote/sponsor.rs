@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::caller::Caller;
 use crate::error::ApiError;
 use crate::quote::body::whole;
-use crate::wire::{AmountBody, Shown};
+use crate::wire::{AmountBody, Amounts, Shown, WrittenAmount};
 
 /// The members of a body about sponsorship, as they came.
 pub(crate) struct Asked<'a> {
@@ -71,8 +71,10 @@ pub(crate) struct SponsorshipBody<'a> {
     /// How it turned out, once the fill is made. A quote does not know.
     #[serde(skip_serializing_if = "Option::is_none")]
     actual: Option<ActualBody<'a>>,
-    sponsored_total: AmountBody<'a>,
-    user_pays_total: AmountBody<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    sponsored_total: WrittenAmount<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    user_pays_total: WrittenAmount<'a>,
     /// Why nothing is sponsored. Absent where something is.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_sponsored_reason: Option<&'static str>,
@@ -106,8 +108,10 @@ pub(crate) struct PhaseBody<'a> {
     max_subsidization_amount: Option<String>,
     cap_hit: bool,
     components: ComponentsBody<'a>,
-    sponsored_total: AmountBody<'a>,
-    user_pays_total: AmountBody<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    sponsored_total: WrittenAmount<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    user_pays_total: WrittenAmount<'a>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -125,9 +129,12 @@ pub(crate) struct ComponentsBody<'a> {
 #[schema(as = SponsorshipBucket)]
 pub(crate) struct BucketBody<'a> {
     selected: bool,
-    total: AmountBody<'a>,
-    sponsored: AmountBody<'a>,
-    user_pays: AmountBody<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    total: WrittenAmount<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    sponsored: WrittenAmount<'a>,
+    #[schema(value_type = AmountBody<'a>)]
+    user_pays: WrittenAmount<'a>,
 }
 
 /// The name of a reason why nothing is sponsored.
@@ -151,9 +158,14 @@ fn sum(mut parts: impl Iterator<Item = Result<UsdMicros, OutOfRange>>) -> Result
 }
 
 impl<'a> SponsorshipBody<'a> {
-    pub(crate) fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
-        let quoted = PhaseBody::new(sponsorship, currency, price)?;
-        let (sponsored_total, user_pays_total) = (quoted.sponsored_total, quoted.user_pays_total);
+    pub(crate) fn new(
+        sponsorship: &Sponsorship,
+        currency: Shown<'a>,
+        price: Price,
+        amounts: &mut Amounts<'a>,
+    ) -> Result<Self, OutOfRange> {
+        let quoted = PhaseBody::new(sponsorship, currency, price, amounts)?;
+        let (sponsored_total, user_pays_total) = (quoted.sponsored_total.clone(), quoted.user_pays_total.clone());
         let not_sponsored_reason = sponsorship.refused.map(reason);
         Ok(Self { quoted, actual: None, sponsored_total, user_pays_total, not_sponsored_reason })
     }
@@ -166,7 +178,7 @@ impl<'a> SponsorshipBody<'a> {
         usdc: &'a Currency,
     ) -> Result<Self, OutOfRange> {
         let Some(sponsored) = &outcome.sponsored else { return Ok(self) };
-        let phase = PhaseBody::new(&sponsored.fees, currency, outcome.price)?;
+        let phase = PhaseBody::new(&sponsored.fees, currency, outcome.price, &mut Amounts::default())?;
         let sponsor_payment = SponsorPayment {
             amount: sponsored.payment.in_units(usdc.decimals)?.to_string(),
             address: usdc.address.text(),
@@ -177,19 +189,35 @@ impl<'a> SponsorshipBody<'a> {
 }
 
 impl<'a> PhaseBody<'a> {
-    fn new(sponsorship: &Sponsorship, currency: Shown<'a>, price: Price) -> Result<Self, OutOfRange> {
+    fn new(
+        sponsorship: &Sponsorship,
+        currency: Shown<'a>,
+        price: Price,
+        amounts: &mut Amounts<'a>,
+    ) -> Result<Self, OutOfRange> {
         let usd = |amount: Signed| price.usd_signed(amount, currency.decimals);
         // Nothing is selected of which nothing is sponsored.
         let selected = if sponsorship.refused.is_some() { &[] } else { sponsorship.ask.selected() };
-        let bucket = |component: Component| -> Result<BucketBody<'a>, OutOfRange> {
+        let mut bucket = |component: Component| -> Result<BucketBody<'a>, OutOfRange> {
             let bucket = sponsorship.bucket(component);
             let (total, sponsored) = (usd(bucket.total)?, usd(Signed::cost(bucket.sponsored))?);
             Ok(BucketBody {
                 selected: selected.contains(&component),
-                total: AmountBody::signed(currency, bucket.total, total),
-                sponsored: AmountBody::new(currency, bucket.sponsored, sponsored),
-                user_pays: AmountBody::signed(currency, bucket.user_pays()?, total.checked_sub(sponsored)?),
+                total: amounts.write(AmountBody::signed(currency, bucket.total, total))?,
+                sponsored: amounts.write(AmountBody::new(currency, bucket.sponsored, sponsored))?,
+                user_pays: amounts.write(AmountBody::signed(
+                    currency,
+                    bucket.user_pays()?,
+                    total.checked_sub(sponsored)?,
+                ))?,
             })
+        };
+        let components = ComponentsBody {
+            execution: bucket(Component::Execution)?,
+            swap: bucket(Component::Swap)?,
+            relay: bucket(Component::Relay)?,
+            app: bucket(Component::App)?,
+            rent: bucket(Component::Rent)?,
         };
         let charged = sum(sponsorship.buckets.iter().map(|bucket| usd(bucket.total)))?;
         let sponsored = sponsored_usd(sponsorship, price, currency.decimals)?;
@@ -200,15 +228,9 @@ impl<'a> PhaseBody<'a> {
             selected_components: selected.iter().map(|component| component.as_str()).collect(),
             max_subsidization_amount: sponsorship.ask.cap.map(|cap| cap.0.to_string()),
             cap_hit: sponsorship.cap_hit,
-            components: ComponentsBody {
-                execution: bucket(Component::Execution)?,
-                swap: bucket(Component::Swap)?,
-                relay: bucket(Component::Relay)?,
-                app: bucket(Component::App)?,
-                rent: bucket(Component::Rent)?,
-            },
-            sponsored_total,
-            user_pays_total,
+            components,
+            sponsored_total: amounts.write(sponsored_total)?,
+            user_pays_total: amounts.write(user_pays_total)?,
         })
     }
 }

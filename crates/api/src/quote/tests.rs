@@ -15,6 +15,7 @@ use domain::time::Timestamp;
 use serde_json::Value;
 use solver::Quoted;
 
+use crate::json::Answer;
 use crate::quote::response::{Currencies, QuoteResponse};
 use crate::wire::Rendered;
 
@@ -161,7 +162,7 @@ fn rendered(cap: Option<i64>, selected: &[Component], fixed_rate: Option<&str>, 
     let quoted = Quoted { quote, order, order_id, steps: Vec::new(), balance: None, deposit_address: None };
     let rendered = Rendered::new(&catalog).unwrap();
     let currencies = Currencies::of(&quoted.quote, &catalog, &rendered).unwrap();
-    serde_json::to_value(QuoteResponse::new(&quoted, &currencies, None).unwrap()).unwrap()
+    Answer::of(&QuoteResponse::new(&quoted, &currencies, None).unwrap()).unwrap().value()
 }
 
 fn micros(usd: &Value) -> i64 {

@@ -19,6 +19,7 @@ pub(crate) struct Protocol<'a> {
 #[serde(rename_all = "camelCase")]
 #[schema(as = ProtocolV2)]
 pub(crate) struct ProtocolV2<'a> {
+    #[serde(serialize_with = "crate::json::bytes")]
     #[schema(value_type = String)]
     order_id: B256,
     hub_type: &'static str,

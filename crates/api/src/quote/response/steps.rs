@@ -19,6 +19,7 @@ pub(crate) struct StepBody<'a> {
     description: String,
     kind: &'static str,
     items: [Item<'a>; 1],
+    #[serde(serialize_with = "crate::json::bytes")]
     #[schema(value_type = String)]
     request_id: B256,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,9 +100,10 @@ impl From<TransferAction> for ActionData {
 #[schema(as = TransactionData)]
 pub(crate) struct TransactionData<'a> {
     from: &'a str,
+    #[serde(serialize_with = "crate::json::bytes")]
     #[schema(value_type = String)]
     to: Address,
-    #[serde(serialize_with = "crate::json::calldata")]
+    #[serde(serialize_with = "crate::json::bytes")]
     #[schema(value_type = String)]
     data: &'a Bytes,
     #[serde(serialize_with = "crate::json::amount")]

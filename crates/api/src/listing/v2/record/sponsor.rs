@@ -11,7 +11,7 @@ use super::Reading;
 use super::fees::outcome;
 use crate::listing::figures::Figures;
 use crate::quote::sponsor::SponsorshipBody;
-use crate::wire::Dollars;
+use crate::wire::{Amounts, Dollars};
 
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -73,7 +73,7 @@ pub(super) fn phases<'a>(
 ) -> Result<Option<SponsorshipBody<'a>>, OutOfRange> {
     let Some(asked) = &listed.request.quote.figures.sponsorship else { return Ok(None) };
     let (currency, price) = (figures.deposit.currency, figures.deposit.price);
-    let body = SponsorshipBody::new(asked, currency, price)?;
+    let body = SponsorshipBody::new(asked, currency, price, &mut Amounts::default())?;
     match (outcome(listed), ledger::currency_of(catalog)) {
         (Some(outcome), Some(usdc)) => body.turned_out(outcome, currency, usdc).map(Some),
         _ => Ok(Some(body)),
