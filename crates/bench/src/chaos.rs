@@ -47,10 +47,10 @@ use tokio::sync::watch;
 use self::adversary::{Adversary, Trick};
 use self::api::Api;
 use self::faults::Counts;
-use self::hooks::Hooks;
+use self::hooks::{HookTally, Hooks};
 use self::market::Market;
 use self::record::Record;
-use self::report::Report;
+use self::report::{Phases, Report};
 use self::richer::People;
 use self::sends::Sends;
 use self::traffic::{Integrator, Traffic};
@@ -88,6 +88,10 @@ pub(crate) struct ChaosArgs {
     /// Only these tricks of the adversary; all of them by default.
     #[arg(long)]
     pub trick: Vec<Trick>,
+    /// Only users who pay into a depository themselves: no venue, deposit addresses, permits, raw calls, webhooks,
+    /// moving prices or adversary. For a comparison with a build that has none of them.
+    #[arg(long, conflicts_with = "trick")]
+    pub deposits_only: bool,
     /// Another build of the service; this program contains one itself.
     #[arg(long)]
     pub binary: Option<PathBuf>,
@@ -153,7 +157,7 @@ struct Chaos<'a> {
     program: Program,
     api: Api,
     integrator: Integrator,
-    hooks: Hooks,
+    hooks: Option<Hooks>,
     adversary: Adversary,
     folder: TempDir,
     postgres: Option<(Postgres, TempDir)>,
@@ -179,9 +183,9 @@ impl<'a> Chaos<'a> {
             proxies.push(proxy);
         }
         let venue = Venue::start(folder.path(), devnet.keys.treasury).await?;
-        let venue_config = venue.config(folder.path())?;
+        let venue_config = (!args.deposits_only).then(|| venue.config(folder.path())).transpose()?;
         let world = World::new(folder, devnet, &database, Wallets::of(devnet), |config| {
-            config.venue = Some(venue_config);
+            config.venue = venue_config;
             config.deposit_addresses.grace_secs = ADDRESS_GRACE.as_secs();
             config.limits.rpc_timeout_millis = 2_000;
             // Short, so that retries happen during the run.
@@ -206,14 +210,15 @@ impl<'a> Chaos<'a> {
         let integrator = Integrator { key, wallet };
         let place = (devnet, &world.config, world.folder.path());
         let adversary = Adversary::new(place, args, calm_after(args)? / 2, rng).await?;
-        let hooks = Hooks::start().await?;
+        let hooks = if args.deposits_only { None } else { Some(Hooks::start().await?) };
         Ok(Self { devnet, proxies, venue, program, api, integrator, hooks, adversary, folder: world.folder, postgres })
     }
 
     async fn run(&self, args: &ChaosArgs, rng: &Rng, progress: &Progress) -> Result<Report> {
         let chains = &self.devnet.chains;
         let time = calm_after(args)?;
-        let transfers = plan::transfers(usize::try_from(args.transfers)?, chains.len(), time * 3 / 4, rng);
+        let mix = if args.deposits_only { &plan::DEPOSITS[..] } else { &plan::MIX };
+        let transfers = plan::transfers(usize::try_from(args.transfers)?, mix, chains.len(), time * 3 / 4, rng);
         let sends = Sends::new(self.devnet);
         let traffic = Traffic::new((self.devnet, &self.venue), &self.api, &sends, &self.integrator, transfers.len());
         progress.say("Giving the users what they pay with");
@@ -232,18 +237,26 @@ impl<'a> Chaos<'a> {
         let mut books = Books::open(chains, (fillers, relayers), keys.treasury.address).await?;
         let mut record = self.ask_early(&traffic, &transfers, (&books, &market), progress).await?;
         let counts = Counts::default();
+        let began = Instant::now();
         let served = self.storm((args, time, rng), &traffic, &transfers, &counts, (&market, &mut record)).await?;
+        let calm = Instant::now();
         progress.say("No more faults; waiting for every transfer to end");
         let (mut wrong, tally) = self.settle(&traffic, &transfers, (&mut books, &mut record), progress).await?;
+        let phases = Phases { faults: (calm - began).as_secs_f64(), endings: calm.elapsed().as_secs_f64() };
         let people = People { traffic: &traffic, transfers: &transfers, adversary: &self.adversary, books: &books };
         let gains = people.judge(&market, &record, &mut wrong).await?;
-        progress.say("Comparing the webhooks with what happened");
-        let hooks = self.hooks.settle(&traffic, &transfers, &self.integrator.key, &mut wrong).await?;
+        let mut told = HookTally::default();
+        if let Some(hooks) = &self.hooks {
+            progress.say("Comparing the webhooks with what happened");
+            told = hooks.settle(&traffic, &transfers, &self.integrator.key, &mut wrong).await?;
+        }
         let mut report = Report::new(&counts, &transfers, tally, wrong);
         let taken = |raw: bool| traffic.permits().iter().filter(|it| it.taken && it.raw_call == raw).count();
         let (permits, calls) = (taken(false), taken(true));
-        report = Report { ahead: traffic.ahead(), permits, calls, gains, hooks, ..report };
-        report.wrong.extend(venue::never_restarted(time, report.venue_restarts));
+        report = Report { phases, ahead: traffic.ahead(), permits, calls, gains, hooks: told, ..report };
+        if !args.deposits_only {
+            report.wrong.extend(venue::never_restarted(time, report.venue_restarts));
+        }
         let ended = served.terminate().await?;
         if !ended.success() {
             report.wrong.push(format!("the service did not end in order: {ended}"));
@@ -268,7 +281,9 @@ impl<'a> Chaos<'a> {
             }
         };
         tokio::time::timeout(SERVE_TIMEOUT, funded).await.context("the integrators' balances are not credited")?;
-        self.hooks.listen(&self.api, &self.integrator.key).await?;
+        if let Some(hooks) = &self.hooks {
+            hooks.listen(&self.api, &self.integrator.key).await?;
+        }
         let (users, followed) =
             richer::parties((traffic, transfers), &self.adversary, &self.integrator, (self.devnet, books));
         let blocks: Vec<u64> = books.ledgers.iter().map(|ledger| ledger.up_to).collect();
@@ -306,7 +321,12 @@ impl<'a> Chaos<'a> {
             calm.send_replace(true);
             served
         };
-        let venue = self.venue.misbehave(counts, clouds.clone(), rng.apart("venue"));
+        let venue = async {
+            match args.deposits_only {
+                true => Ok(()),
+                false => self.venue.misbehave(counts, clouds.clone(), rng.apart("venue")).await,
+            }
+        };
         let faults = async {
             let (_, reorgs, venue) = tokio::join!(futures::future::join_all(faults), try_join_all(reorgs), venue);
             venue.and(reorgs.map(drop))

@@ -208,7 +208,11 @@ impl Adversary {
         time: Duration,
         rng: &Rng,
     ) -> Result<Self> {
-        let tricks = if args.trick.is_empty() { &Trick::ALL[..] } else { &args.trick };
+        let tricks = match (args.deposits_only, args.trick.is_empty()) {
+            (true, _) => return Ok(Self { attempts: Vec::new() }),
+            (false, true) => &Trick::ALL[..],
+            (false, false) => &args.trick,
+        };
         let mut rng = rng.apart("adversary");
         let millis = u64::try_from(time.as_millis()).unwrap_or(u64::MAX).max(1);
         let mut attempts = Vec::new();

@@ -16,12 +16,22 @@ use super::traffic::Traffic;
 use super::verdict::Tally;
 use super::worth::dollars;
 
+/// Seconds of two parts of a run.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub(crate) struct Phases {
+    /// Until the last fault, user and attempt of the adversary.
+    pub faults: f64,
+    /// Until every transfer had ended, after that.
+    pub endings: f64,
+}
+
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
     pub seed: u64,
     pub transfers: u64,
     pub database: Engine,
     pub seconds: u64,
+    pub phases: Phases,
     pub kinds: BTreeMap<Kind, usize>,
     pub kills: u64,
     pub crashes: u64,
@@ -59,6 +69,7 @@ impl Report {
             transfers: 0,
             database: Engine::Sqlite,
             seconds: 0,
+            phases: Phases::default(),
             kinds,
             kills: get(&counts.kills),
             crashes: get(&counts.crashes),
@@ -86,7 +97,11 @@ impl Report {
 
     pub(crate) fn print(&self) {
         let Tally { deposits, fills, refunds, returns, kept, abandoned, losses } = self.tally;
-        println!("seed {} on {}, {} s", self.seed, self.database.name(), self.seconds);
+        let Phases { faults, endings } = self.phases;
+        let (seed, database, seconds) = (self.seed, self.database.name(), self.seconds);
+        println!(
+            "seed {seed} on {database}, {seconds} s: {faults:.1} s of faults, {endings:.1} s more to the last end"
+        );
         println!(
             "{} killed, {} died at a crash point, {} ended by themselves; {} faults of nodes; {} reorgs took away {} \
              transactions and put {} of them elsewhere",
