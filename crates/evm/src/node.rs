@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use alloy::primitives::Bytes;
 use domain::ids::ChainId;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -93,6 +94,12 @@ impl Node {
         params: impl Serialize,
     ) -> Result<T, ChainError> {
         let body = serde_json::to_vec(&Question { jsonrpc: "2.0", id: 1, method, params });
+        let body = body.map_err(|error| self.unreadable(method, &error))?;
+        self.ask_in(method, body.into()).await
+    }
+
+    /// The same with the whole of a request as it is sent.
+    pub(crate) async fn ask_in<T: DeserializeOwned>(&self, method: &'static str, body: Bytes) -> Result<T, ChainError> {
         let asking = Asking { node: self, method, started: Instant::now(), answered: false };
         let text = self.post(method, body).await;
         let answer = text.and_then(|text| {
@@ -116,20 +123,15 @@ impl Node {
         Ok(head)
     }
 
-    /// Sends a request and returns the text of its answer. The request's body is an error where the parameters could
-    /// not be written.
-    fn post(
-        &self,
-        method: &'static str,
-        body: serde_json::Result<Vec<u8>>,
-    ) -> BoxFuture<'_, Result<Vec<u8>, ChainError>> {
+    /// Sends a request and returns the text of its answer.
+    fn post(&self, method: &'static str, body: Bytes) -> BoxFuture<'_, Result<Vec<u8>, ChainError>> {
         let late = move || ChainError::Timeout { host: self.host.clone(), method, after: self.timeout };
-        let posted = async move { self.send(method, body.map_err(|error| self.unreadable(method, &error))?).await };
+        let posted = self.send(method, body);
         async move { tokio::time::timeout(self.timeout, posted).await.unwrap_or_else(|_| Err(late())) }.boxed()
     }
 
-    async fn send(&self, method: &'static str, body: Vec<u8>) -> Result<Vec<u8>, ChainError> {
-        let request = self.client.post(self.http.clone()).header("content-type", "application/json").body(body);
+    async fn send(&self, method: &'static str, body: Bytes) -> Result<Vec<u8>, ChainError> {
+        let request = self.client.post(self.http.clone()).header("content-type", "application/json").body(body.0);
         let mut response = request.send().await.map_err(|error| self.unreachable(method, &error))?;
         let status = response.status();
         let mut text = Vec::with_capacity(response.content_length().unwrap_or(0).min(1 << 20) as usize);

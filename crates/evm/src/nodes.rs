@@ -126,18 +126,12 @@ impl Nodes {
     }
 
     fn with(chain: ChainId, endpoints: Vec<Endpoint>, timeout: Duration) -> Result<Self, ChainError> {
-        // No redirects and no proxy from the environment: signed transactions go where the configuration says.
-        let client = crate::http::client()
-            .redirect(reqwest::redirect::Policy::none())
-            .tcp_nodelay(true)
-            .connect_timeout(timeout)
-            .pool_idle_timeout(Duration::from_secs(60))
-            .build()
-            .map_err(|error| ChainError::Client(error.without_url().to_string()))?;
-        let nodes: Vec<_> = endpoints
-            .into_iter()
-            .map(|Endpoint { http, ws }| Arc::new(Node::new(chain, http, ws, client.clone(), timeout)))
-            .collect();
+        let mut nodes = Vec::new();
+        if !endpoints.is_empty() {
+            let client = crate::http::node_client(timeout)?;
+            let node = |Endpoint { http, ws }| Arc::new(Node::new(chain, http, ws, client.clone(), timeout));
+            nodes.extend(endpoints.into_iter().map(node));
+        }
         let feed = Arc::new(Feed::new(chain));
         let contradictions = Arc::new(Contradictions::new(chain, &nodes));
         let (hearing, pool_hearing) = (Arc::new(Semaphore::new(1)), Arc::new(Semaphore::new(1)));

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use alloy::primitives::{Address, B256, Bytes};
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use serde_json::json;
 
 use super::hearing::Count;
 use super::{At, Nodes, results};
@@ -41,7 +40,7 @@ impl Nodes {
             if calls.is_empty() {
                 return Ok((None, Vec::new()));
             }
-            let shown = self.seconded(Question { to: multicall3, data: calldata::aggregate(calls), at }).await?;
+            let shown = self.seconded(Question::new(multicall3, &calldata::aggregate(calls), at)).await?;
             let output = shown.output.ok_or(ChainError::Undecodable("aggregate3"))?;
             Ok((Some(shown.head), results(&output, calls.len())?))
         }
@@ -59,7 +58,7 @@ impl Nodes {
             if self.len() < 2 {
                 return unless_reverted(self.call(to, data, At::Hash(at)).await);
             }
-            Ok(self.seconded(Question { to, data, at }).await?.output)
+            Ok(self.seconded(Question::new(to, &data, at)).await?.output)
         }
         .boxed()
     }
@@ -110,9 +109,9 @@ impl Nodes {
 
 /// A call at a block.
 struct Question {
-    to: Address,
-    data: Bytes,
     at: B256,
+    /// The whole request, the same for every node: written once.
+    request: Bytes,
 }
 
 /// A node's answer. There is no output if the call reverts.
@@ -123,12 +122,20 @@ struct Shown {
 }
 
 impl Question {
+    /// The request is put together from hex, a quarter of a megabyte of it for some. As text in a value, `serde_json`
+    /// would look at every digit for one to escape.
+    fn new(to: Address, data: &Bytes, at: B256) -> Self {
+        let call = format!(r#"{{"to":"{to}","input":"{data}"}}"#);
+        let request =
+            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{CALL}","params":[{call},{{"blockHash":"{at}"}}]}}"#);
+        Self { at, request: request.into_bytes().into() }
+    }
+
     /// None if the node does not know the block.
     async fn ask(&self, node: &Node) -> Result<Option<Shown>, ChainError> {
-        let call = &json!({ "to": self.to, "input": self.data });
         let (header, output) = tokio::join!(
             node.ask::<Option<Header>>("eth_getBlockByHash", (self.at, false)),
-            node.ask::<Bytes>(CALL, (call, At::Hash(self.at).param())),
+            node.ask_in::<Bytes>(CALL, self.request.clone()),
         );
         let Some(header) = header? else { return Ok(None) };
         if matches!(&output, Err(error) if error.refusal() == Some(&Refusal::UnknownBlock)) {
