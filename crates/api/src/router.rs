@@ -26,7 +26,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The service as one router.
 pub fn router(app: App) -> Router {
     let (router, document) = described(&app.addresses);
-    let router = router.merge(pages(&document));
+    let router = router.merge(pages(app.addresses.clone()));
     let router = if app.public_reports { router.route("/metrics", get(metrics_text)) } else { router };
     served(router, app, Preflights::new(&document))
 }

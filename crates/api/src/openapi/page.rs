@@ -1,13 +1,18 @@
 //! The document as it is served: for programs as JSON, and for people as a page that reads it. The page is our own and
 //! needs nothing from elsewhere, so it also works where there is no other network.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::http::{HeaderName, HeaderValue, header};
-use axum::response::IntoResponse;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use serde_json::Value;
+use tokio::sync::OnceCell;
 use tower_http::compression::CompressionLayer;
+
+use super::{Addresses, completed};
+use crate::error::ApiError;
 
 const PAGE: &str = include_str!("../../assets/documentation.html");
 const STYLE: &str = include_str!("../../assets/documentation.css");
@@ -21,26 +26,44 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const CACHING: HeaderValue = HeaderValue::from_static("public, max-age=300");
 
 /// The routes of the document.
-pub(crate) fn pages<S: Clone + Send + Sync + 'static>(document: &Value) -> Router<S> {
-    let document = Bytes::from(document.to_string());
-    let json = "application/json";
+pub(crate) fn pages<S: Clone + Send + Sync + 'static>(addresses: Addresses) -> Router<S> {
+    let document = Document { addresses, text: Arc::default() };
+    let served = document.clone();
     Router::new()
-        .route("/openapi.json", get(fixed(json, document.clone())))
-        .route("/documentation/json", get(fixed(json, document)))
-        .route("/documentation", get(fixed("text/html; charset=utf-8", Bytes::from_static(PAGE.as_bytes()))))
-        .route("/documentation/style.css", get(fixed("text/css", Bytes::from_static(STYLE.as_bytes()))))
-        .route("/documentation/script.js", get(fixed("text/javascript", Bytes::from_static(SCRIPT.as_bytes()))))
+        .route("/openapi.json", get(move || served.clone().answer()))
+        .route("/documentation/json", get(move || document.clone().answer()))
+        .route("/documentation", get(async || fixed("text/html; charset=utf-8", PAGE)))
+        .route("/documentation/style.css", get(async || fixed("text/css", STYLE)))
+        .route("/documentation/script.js", get(async || fixed("text/javascript", SCRIPT)))
         .layer(CompressionLayer::new())
 }
 
-fn fixed(kind: &'static str, body: Bytes) -> impl Fn() -> std::future::Ready<axum::response::Response> + Clone {
+/// Written when somebody first asks for it, so that the service does not start later for it.
+#[derive(Clone, Debug)]
+struct Document {
+    addresses: Addresses,
+    text: Arc<OnceCell<Bytes>>,
+}
+
+impl Document {
+    async fn answer(self) -> Response {
+        let Self { addresses, text } = self;
+        let write = || tokio::task::spawn_blocking(move || Bytes::from(completed(&addresses).to_string()));
+        match text.get_or_try_init(write).await {
+            Ok(text) => fixed("application/json", text.clone()),
+            Err(_) => ApiError::Internal.into_response(),
+        }
+    }
+}
+
+fn fixed(kind: &'static str, body: impl Into<Bytes>) -> Response {
     let headers: [(HeaderName, HeaderValue); 4] = [
         (header::CONTENT_TYPE, HeaderValue::from_static(kind)),
         (header::CACHE_CONTROL, CACHING),
         (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
         (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
     ];
-    move || std::future::ready((headers.clone(), body.clone()).into_response())
+    (headers, body.into()).into_response()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::*;
 
 fn document() -> Value {
     let addresses = Addresses { base_url: "https://api.example".to_owned(), testnet_base_url: None };
-    described(&addresses).1
+    completed(&addresses)
 }
 
 fn operations(document: &Value) -> impl Iterator<Item = (String, &Value)> {
