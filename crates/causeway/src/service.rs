@@ -363,8 +363,9 @@ async fn cursor_key(store: &Store, env: Env) -> Result<CursorKey, StoreError> {
 
 /// A node of another chain would make us pay on the wrong chain. A node that is down may come up later.
 async fn check_chains(solver: &Solver) -> Result<()> {
-    for handle in solver.chains.values() {
-        for answer in handle.nodes.chain_ids().await {
+    let asked = solver.chains.values().map(|handle| async move { (handle, handle.nodes.chain_ids().await) });
+    for (handle, answers) in futures::future::join_all(asked).await {
+        for answer in answers {
             match answer {
                 Ok(id) if id != handle.id().0 => {
                     bail!(
