@@ -108,7 +108,7 @@ pub fn main() -> ExitCode {
 
 fn block_on(run: impl Future<Output = Result<()>>) -> Result<()> {
     // `RUST_LOG` turns the services' logs on; writing them would be part of the measurement.
-    causeway::telemetry::start_logging(causeway::telemetry::LogFormat::Text, "off");
+    causeway::logs::start(causeway::logs::LogFormat::Text, "off");
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run)
 }
 

@@ -7,8 +7,8 @@ use clap::{Parser, Subcommand};
 use domain::api_key::{ApiKeyId, Family, Rate};
 use domain::webhook::{EndpointName, Status};
 
+use crate::logs::LogFormat;
 use crate::role::Role;
-use crate::telemetry::LogFormat;
 
 /// Causeway moves value between chains: quote, deposit, and the recipient is paid.
 #[derive(Debug, Parser)]

@@ -33,27 +33,27 @@ use crate::env::system_env;
 use crate::role::Role;
 use crate::service::Service;
 use crate::signals::Signals;
-use crate::{assemble, telemetry};
+use crate::{assemble, logs};
 
 pub fn run(cli: Cli) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     match cli.command {
         #[cfg(feature = "dev")]
         Command::Dev(args) => {
-            telemetry::start_logging(cli.log_format, "warn");
+            logs::start(cli.log_format, "warn");
             runtime.block_on(dev::run(&args))
         }
         Command::Serve(args) => {
-            telemetry::start_logging(cli.log_format, "info");
+            logs::start(cli.log_format, "info");
             runtime.block_on(serve(&Config::load(&args.config.config)?, args.role))
         }
         Command::Migrate(args) => migrate(&Config::load(&args.config)?),
         Command::Doctor(args) => {
-            telemetry::start_logging(cli.log_format, "error");
+            logs::start(cli.log_format, "error");
             runtime.block_on(doctor::run(&args.config.config, args.role))
         }
         Command::Recover { args, unlisted_have_failed } => {
-            telemetry::start_logging(cli.log_format, "warn");
+            logs::start(cli.log_format, "warn");
             let unlisted = if unlisted_have_failed { Unlisted::Failed } else { Unlisted::Refused };
             runtime.block_on(recover::run(&Config::load(&args.config.config)?, args.role, unlisted))
         }
@@ -64,11 +64,11 @@ pub fn run(cli: Cli) -> Result<()> {
         Command::Resume(args) => runtime.block_on(pause::run(&args, false)),
         Command::Topup { yes, config } => runtime.block_on(topup::run(&Config::load(&config.config)?, yes)),
         Command::Audit { args, json } => {
-            telemetry::start_logging(cli.log_format, "error");
+            logs::start(cli.log_format, "error");
             runtime.block_on(audit::run(&Config::load(&args.config.config)?, args.role, json))
         }
         Command::Keys { command, config } => {
-            telemetry::start_logging(cli.log_format, "warn");
+            logs::start(cli.log_format, "warn");
             runtime.block_on(keys::run(&Config::load(&config)?, command))
         }
         #[cfg(feature = "dev")]

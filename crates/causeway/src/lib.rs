@@ -1,4 +1,4 @@
-//! The `causeway` binary's library: configuration, telemetry, wiring and subcommands.
+//! The `causeway` binary's library: configuration, wiring and subcommands.
 //!
 //! This is the only crate that reads files, the environment, the clock or randomness; the other crates receive them as
 //! arguments.
@@ -11,13 +11,13 @@ pub mod crash;
 pub mod env;
 #[cfg(feature = "dev")]
 pub mod local;
+pub mod logs;
 pub mod role;
 pub mod screening;
 #[cfg(feature = "dev")]
 pub mod served;
 pub mod service;
 pub mod signals;
-pub mod telemetry;
 
 /// mimalloc, because a quote makes a few hundred small allocations and many are freed by another thread.
 #[global_allocator]

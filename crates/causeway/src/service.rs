@@ -79,7 +79,7 @@ impl Service {
             config.master_key()?;
         }
         let store = Store::open(&database)?;
-        let metrics = crate::telemetry::metrics();
+        let metrics = telemetry::metrics();
         let parts = assemble::parts(config, role, store.clone(), env)?;
         let solver = parts.solver;
         check_chains(&solver).await?;
@@ -88,7 +88,7 @@ impl Service {
         let operator = if role.answers() { operator(config)? } else { None };
 
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        tasks.spawn(stop.clone().run_until_cancelled_owned(crate::telemetry::keep_metrics()));
+        tasks.spawn(stop.clone().run_until_cancelled_owned(telemetry::keep_metrics()));
         refresh_markets(config, &solver, parts.watchlists, &stop, &tasks);
         tasks.spawn(crate::screening::follow(solver.clone(), config.clone(), stop.clone()));
         let lease = Duration::from_millis(config.instances.lease_millis);

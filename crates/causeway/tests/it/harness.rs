@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use causeway::config::Config;
 use causeway::env::system_env;
 use causeway::local::OPERATOR_TOKEN;
+use causeway::logs::{self, LogFormat};
 use causeway::service::Service;
-use causeway::telemetry::LogFormat;
 use devnet::{Account, Chain, Deterministic, Devnet, Postgres};
 use evm::calldata;
 use evm::contracts::{DepositAddressFactory, SpendLimiter};
@@ -85,7 +85,7 @@ impl Harness {
 
     async fn on(devnet: &'static Devnet, engine: Engine, change: Change<'_>) -> Result<Self> {
         // `RUST_LOG` shows the logs of the services of a failing test.
-        causeway::telemetry::start_logging(LogFormat::Text, "off");
+        logs::start(LogFormat::Text, "off");
         let folder = devnet::scratch("causeway-stand-")?;
         let server = match engine {
             Engine::Sqlite => None,

@@ -1,4 +1,5 @@
-//! Logs and metrics.
+//! Logs and metrics of a process. A crate of its own, because every request passes through the subscriber of its logs,
+//! which is built where it is put together: `causeway`, which puts all else together, is built with little optimisation.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -14,11 +15,13 @@ pub enum LogFormat {
     Json,
 }
 
-/// Logs go to standard error, so that a command's own output can be piped. `RUST_LOG` sets the filter.
-pub fn start_logging(format: LogFormat, default: &str) {
+/// Logs go to standard error, so that a command's own output can be piped. The filter is the one `asked` for, if it can
+/// be read, else the `default` level.
+pub fn start_logging(format: LogFormat, asked: Option<&str>, default: &str) {
     // The websocket library is silenced: the chain follower reports lost connections itself.
     let default = format!("{default},alloy_pubsub=off,alloy_transport_ws=off");
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
+    let asked = asked.and_then(|filter| EnvFilter::try_new(filter).ok());
+    let filter = asked.unwrap_or_else(|| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
