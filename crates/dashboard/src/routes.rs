@@ -79,7 +79,7 @@ table! {
     post "/dashboard/operator/pause" Operator actions::pause;
 }
 
-/// The dashboard, and behind it the service's own routes.
+/// The dashboard beside the service's own routes.
 pub fn router(dashboard: Dashboard, api: Router) -> Router {
     guarded(&dashboard)
         .route("/dashboard/assets/{name}", get(assets::asset).layer(CompressionLayer::new()))
@@ -92,7 +92,8 @@ pub fn router(dashboard: Dashboard, api: Router) -> Router {
         }))
         .layer(middleware::from_fn_with_state(dashboard.clone(), headers))
         .with_state(dashboard)
-        .fallback_service(api)
+        // In one table with the pages: behind a second one, every call of the service would be looked up twice.
+        .merge(api)
 }
 
 /// `/`: a browser goes to the dashboard, a program gets a few words.
