@@ -99,6 +99,8 @@ pub(super) struct Watched {
     timeouts: Timeouts,
     reading: Timer,
     writing: Timer,
+    /// Not the one of writes: the HTTP library flushes whenever it looks, and that ends a write's time.
+    lingering: Timer,
     /// Bytes written since a write stalled.
     written: usize,
     /// The answer that is written in place of one without a body, and how much of it has been.
@@ -109,8 +111,8 @@ pub(super) struct Watched {
 
 impl Watched {
     pub(super) fn new(stream: TcpStream, phase: Arc<Phase>, timeouts: Timeouts) -> Self {
-        let (reading, writing) = Default::default();
-        Self { stream, phase, timeouts, reading, writing, written: 0, instead: None, lingered: None }
+        let (reading, writing, lingering) = Default::default();
+        Self { stream, phase, timeouts, reading, writing, lingering, written: 0, instead: None, lingered: None }
     }
 
     /// Notes progress. Whoever reads a few bytes now and then would keep an export, and its place, for ever.
@@ -248,7 +250,6 @@ impl AsyncWrite for Watched {
         if this.lingered.is_none() {
             ready!(Pin::new(&mut this.stream).poll_shutdown(cx))?;
             this.lingered = Some(0);
-            this.writing.armed = None;
         }
         let mut scratch = [0; 4096];
         while this.lingered.is_some_and(|lingered| lingered < MAX_LINGER_BYTES) {
@@ -259,7 +260,7 @@ impl AsyncWrite for Watched {
                 }
                 Poll::Ready(_) => break,
                 Poll::Pending => {
-                    ready!(this.writing.poll(cx, IDLE, LINGER_TIMEOUT));
+                    ready!(this.lingering.poll(cx, IDLE, LINGER_TIMEOUT));
                     break;
                 }
             }

@@ -189,6 +189,28 @@ async fn a_stopped_server_ends_when_its_connections_do() {
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
+/// Its answer has been sent, and our side is closed: it is waited for a moment, not for ever.
+#[tokio::test]
+async fn a_client_that_leaves_its_side_open_does_not_keep_its_place() {
+    let server = server(1, 1).await;
+    let mut stays = TcpStream::connect(server.address).await.unwrap();
+    let last = head("/refuse", 0).replace("host: x", "host: x\r\nconnection: close");
+    stays.write_all(last.as_bytes()).await.unwrap();
+    read_answer(&mut stays).await;
+    assert!(is_closed(&mut stays).await);
+    let another = async {
+        loop {
+            let mut stream = TcpStream::connect(server.address).await.unwrap();
+            let asked = stream.write_all(head("/refuse", 0).as_bytes()).await;
+            if asked.is_ok() && !is_closed(&mut stream).await {
+                break;
+            }
+            tokio::time::sleep(BRIEF).await;
+        }
+    };
+    tokio::time::timeout(LONG_TIMEOUT / 3, another).await.expect("its place is free");
+}
+
 /// A part of a body for each step, made by `part`.
 fn streamed<F: Future<Output = Bytes> + Send + 'static>(parts: u32, part: impl Fn(u32) -> F + Send + 'static) -> Body {
     Body::from_stream(stream::unfold((0, part), move |(at, part)| async move {
