@@ -126,8 +126,8 @@ impl Question {
     /// would look at every digit for one to escape.
     fn new(to: Address, data: &Bytes, at: B256) -> Self {
         let call = format!(r#"{{"to":"{to}","input":"{data}"}}"#);
-        let request =
-            format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{CALL}","params":[{call},{{"blockHash":"{at}"}}]}}"#);
+        let block = At::Hash(at).param();
+        let request = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{CALL}","params":[{call},{block}]}}"#);
         Self { at, request: request.into_bytes().into() }
     }
 
