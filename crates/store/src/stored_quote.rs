@@ -21,11 +21,7 @@ pub(crate) mod v1;
 
 /// The text of a quote's row.
 pub(crate) fn write(quote: &Quote) -> String {
-    /// More than most take.
-    const INITIAL_CAPACITY: usize = 3 * 1024;
-    let mut out = Vec::with_capacity(INITIAL_CAPACITY);
-    serde_json::to_writer(&mut out, &v1::Quote::from(quote)).expect("a quote has no map, and memory does not fail");
-    String::from_utf8(out).expect("JSON is text")
+    text::row(&v1::Quote::from(quote))
 }
 
 /// The quote in a column.

@@ -1,10 +1,11 @@
-//! Members that are one text: amounts, prices, accounts.
+//! Members that are one text: ids, addresses, amounts, prices, accounts.
 
 use std::borrow::Cow;
 use std::fmt::Display;
+use std::io::{self, Write};
 use std::str::FromStr;
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, B256, U256, hex};
 use domain::account::{Account, Vm};
 use domain::api_key::ApiKeyId;
 use domain::digits::Digits;
@@ -12,6 +13,52 @@ use domain::fixed_rate::FixedRate;
 use domain::money::{Amount, Price, Signed};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
+use serde_json::ser::Formatter;
+
+/// The text of a row.
+pub(crate) fn row(value: &impl Serialize) -> String {
+    /// More than most take.
+    const INITIAL_CAPACITY: usize = 2 * 1024;
+    let mut out = Vec::with_capacity(INITIAL_CAPACITY);
+    let written = value.serialize(&mut serde_json::Serializer::with_formatter(&mut out, PlainTexts));
+    written.expect("a row has no map, and memory does not fail");
+    String::from_utf8(out).expect("JSON is text")
+}
+
+/// Compact JSON, whose bytes are text without anything to escape.
+#[derive(Debug)]
+struct PlainTexts;
+
+impl Formatter for PlainTexts {
+    fn write_byte_array<W: ?Sized + Write>(&mut self, writer: &mut W, bytes: &[u8]) -> io::Result<()> {
+        writer.write_all(b"\"")?;
+        writer.write_all(bytes)?;
+        writer.write_all(b"\"")
+    }
+}
+
+/// Digits, hex and the like. Only [`row`] writes it as text: in a text `serde_json` looks at every byte for one to
+/// escape.
+fn plain<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_bytes(text.as_bytes())
+}
+
+/// An id or an address in hex.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Hex<T>(pub T);
+
+impl Serialize for Hex<B256> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        plain(hex::Buffer::<32, true>::new().format(&self.0.0), serializer)
+    }
+}
+
+impl Serialize for Hex<Address> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        plain(hex::Buffer::<20, true>::new().format(&self.0.0.0), serializer)
+    }
+}
 
 /// A value in the one text it shows and parses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,7 +72,7 @@ impl Text<Amount> {
 
 impl Serialize for Text<Amount> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(Digits::of(self.0.units()).as_str())
+        plain(Digits::of(self.0.units()).as_str(), serializer)
     }
 }
 
@@ -66,7 +113,7 @@ impl SignedText {
 
 impl Serialize for SignedText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.digits().as_str())
+        plain(self.0.digits().as_str(), serializer)
     }
 }
 
@@ -88,7 +135,7 @@ pub(crate) struct PriceText(pub Price);
 impl Serialize for PriceText {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let text = Digits::of(U256::from(self.0.answer())).marked(':', self.0.decimals());
-        serializer.serialize_str(text.as_str())
+        plain(text.as_str(), serializer)
     }
 }
 
@@ -120,7 +167,7 @@ impl From<AccountText<'_>> for Account {
 
 impl Serialize for AccountText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.text())
+        plain(self.0.text(), serializer)
     }
 }
 

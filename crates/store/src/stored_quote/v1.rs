@@ -6,6 +6,8 @@ use domain::quote as rules;
 use domain::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::text::Hex;
+
 mod ask;
 mod figures;
 mod sponsor;
@@ -35,7 +37,7 @@ pub(crate) fn version() -> u32 {
 pub(crate) struct Quote<'a> {
     #[serde(default = "version")]
     v: u32,
-    id: B256,
+    id: Hex<B256>,
     #[serde(borrow)]
     ask: Ask<'a>,
     figures: Figures,
@@ -57,7 +59,7 @@ impl<'a> From<&'a rules::Quote> for Quote<'a> {
         let rules::Quote { id, ask, figures, created_at, origin_swap, destination_swap, terms } = quote;
         Self {
             v: VERSION,
-            id: id.0,
+            id: Hex(id.0),
             ask: ask.into(),
             figures: figures.into(),
             created_at: created_at.millis(),
@@ -72,7 +74,7 @@ impl From<Quote<'_>> for rules::Quote {
     fn from(quote: Quote<'_>) -> Self {
         let Quote { v: _, id, ask, figures, created_at, origin_swap, destination_swap, terms } = quote;
         Self {
-            id: RequestId(id),
+            id: RequestId(id.0),
             ask: ask.into(),
             figures: figures.into(),
             created_at: Timestamp::from_millis(created_at),

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::super::text::{PriceText, SignedText, Text};
 use super::sponsor::Sponsorship;
 
-#[derive(Debug, Serialize, Deserialize)]
+/// Written as a list.
+#[derive(Debug, Deserialize)]
 pub struct Figures {
     #[serde(with = "Operation")]
     operation: rules::Operation,
@@ -20,16 +21,58 @@ pub struct Figures {
     output: Text<Amount>,
     minimum: Text<Amount>,
     fees: Fees,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     top_up: Option<Text<Amount>>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     sponsorship: Option<Sponsorship>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default)]
     fixed: Option<Fixed>,
     origin_gas: Text<Amount>,
     slippage_bps: u16,
     prices: Prices,
     time_estimate_secs: u32,
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Name(#[serde(with = "Operation")] rules::Operation);
+        let Self {
+            operation,
+            input,
+            deposit,
+            exchanged,
+            paid,
+            output,
+            minimum,
+            fees,
+            top_up,
+            sponsorship,
+            fixed,
+            origin_gas,
+            slippage_bps,
+            prices,
+            time_estimate_secs,
+        } = self;
+        let members = (
+            Name(*operation),
+            input,
+            deposit,
+            exchanged,
+            paid,
+            output,
+            minimum,
+            fees,
+            top_up,
+            sponsorship,
+            fixed,
+            origin_gas,
+            slippage_bps,
+            prices,
+            time_estimate_secs,
+        );
+        members.serialize(serializer)
+    }
 }
 
 impl From<&rules::Figures> for Figures {

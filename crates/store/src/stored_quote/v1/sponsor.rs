@@ -5,13 +5,13 @@ use domain::money::{Amount, UsdMicros};
 use domain::sponsorship as rules;
 use serde::{Deserialize, Serialize};
 
-use super::super::text::{SignedText, Text};
+use super::super::text::{Hex, SignedText, Text};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SponsorAsk {
     /// Rows from before balances name nobody, and nobody pays for them.
     #[serde(default)]
-    wallet: Address,
+    wallet: Hex<Address>,
     /// None for [`USUAL`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     selected: Option<Vec<Component>>,
@@ -28,7 +28,7 @@ impl From<&rules::SponsorAsk> for SponsorAsk {
     fn from(ask: &rules::SponsorAsk) -> Self {
         let selected = ask.selected();
         Self {
-            wallet: ask.wallet,
+            wallet: Hex(ask.wallet),
             selected: (selected != USUAL).then(|| selected.iter().copied().map(Component).collect()),
             cap: ask.cap.map(|usd| usd.0),
         }
@@ -38,7 +38,7 @@ impl From<&rules::SponsorAsk> for SponsorAsk {
 impl From<SponsorAsk> for rules::SponsorAsk {
     fn from(SponsorAsk { wallet, selected, cap }: SponsorAsk) -> Self {
         let named = |selected: Vec<_>| selected.into_iter().map(|Component(component)| component).collect();
-        Self::new(wallet, selected.map_or_else(|| USUAL.to_vec(), named), cap.map(UsdMicros))
+        Self::new(wallet.0, selected.map_or_else(|| USUAL.to_vec(), named), cap.map(UsdMicros))
     }
 }
 

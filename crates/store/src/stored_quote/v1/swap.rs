@@ -6,17 +6,25 @@ use alloy_primitives::Address;
 use domain::money::Amount;
 use domain::{quote as rules, swap};
 use serde::de::{Deserializer, Error};
-use serde::ser::{SerializeStruct, Serializer};
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
-use super::super::text::Text;
+use super::super::text::{Hex, Text};
 
-#[derive(Debug, Serialize, Deserialize)]
+/// Written as a list.
+#[derive(Debug, Deserialize)]
 pub struct Swap<'a> {
     path: Path<'a>,
     input: Text<Amount>,
     output: Text<Amount>,
     bound: Bound,
+}
+
+impl Serialize for Swap<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { path, input, output, bound } = self;
+        (path, input, output, bound).serialize(serializer)
+    }
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -45,15 +53,21 @@ impl From<Swap<'_>> for rules::Swap {
     }
 }
 
+/// Written as a list.
 #[derive(Debug)]
 struct Path<'a>(Cow<'a, swap::Path>);
 
 impl Serialize for Path<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut path = serializer.serialize_struct("Path", 2)?;
-        path.serialize_field("tokens", self.0.tokens())?;
-        path.serialize_field("fees", self.0.fees())?;
-        path.end()
+        (Tokens(self.0.tokens()), self.0.fees()).serialize(serializer)
+    }
+}
+
+struct Tokens<'a>(&'a [Address]);
+
+impl Serialize for Tokens<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().copied().map(Hex))
     }
 }
 

@@ -4,26 +4,61 @@ use std::borrow::Cow;
 
 use alloy_primitives::{Address, B256};
 use domain::quote as rules;
+use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
+use super::super::text::Hex;
 use super::ask::Place;
 
-#[derive(Debug, Serialize, Deserialize)]
+/// Written as a list.
+#[derive(Debug, Deserialize)]
 pub struct Terms<'a> {
     deadline: u32,
-    salt: B256,
-    solver: Address,
+    salt: Hex<B256>,
+    solver: Hex<Address>,
     #[serde(borrow)]
     solver_chain: Cow<'a, str>,
     #[serde(borrow)]
     origin_chain: Cow<'a, str>,
     #[serde(borrow)]
     destination_chain: Cow<'a, str>,
-    origin_router: Address,
-    destination_router: Address,
+    origin_router: Hex<Address>,
+    destination_router: Hex<Address>,
     deposit: Place<'a>,
     payout: Place<'a>,
     exchange: bool,
+}
+
+impl Serialize for Terms<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self {
+            deadline,
+            salt,
+            solver,
+            solver_chain,
+            origin_chain,
+            destination_chain,
+            origin_router,
+            destination_router,
+            deposit,
+            payout,
+            exchange,
+        } = self;
+        let members = (
+            deadline,
+            salt,
+            solver,
+            solver_chain,
+            origin_chain,
+            destination_chain,
+            origin_router,
+            destination_router,
+            deposit,
+            payout,
+            exchange,
+        );
+        members.serialize(serializer)
+    }
 }
 
 impl<'a> From<&'a rules::OrderTerms> for Terms<'a> {
@@ -43,13 +78,13 @@ impl<'a> From<&'a rules::OrderTerms> for Terms<'a> {
         } = terms;
         Self {
             deadline: *deadline,
-            salt: *salt,
-            solver: *solver,
+            salt: Hex(*salt),
+            solver: Hex(*solver),
             solver_chain: Cow::Borrowed(solver_chain),
             origin_chain: Cow::Borrowed(origin_chain),
             destination_chain: Cow::Borrowed(destination_chain),
-            origin_router: *origin_router,
-            destination_router: *destination_router,
+            origin_router: Hex(*origin_router),
+            destination_router: Hex(*destination_router),
             deposit: deposit.into(),
             payout: payout.into(),
             exchange: *exchange,
@@ -61,13 +96,13 @@ impl From<Terms<'_>> for rules::OrderTerms {
     fn from(terms: Terms<'_>) -> Self {
         Self {
             deadline: terms.deadline,
-            salt: terms.salt,
-            solver: terms.solver,
+            salt: terms.salt.0,
+            solver: terms.solver.0,
             solver_chain: terms.solver_chain.into_owned(),
             origin_chain: terms.origin_chain.into_owned(),
             destination_chain: terms.destination_chain.into_owned(),
-            origin_router: terms.origin_router,
-            destination_router: terms.destination_router,
+            origin_router: terms.origin_router.0,
+            destination_router: terms.destination_router.0,
             deposit: terms.deposit.into(),
             payout: terms.payout.into(),
             exchange: terms.exchange,
