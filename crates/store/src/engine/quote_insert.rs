@@ -4,6 +4,7 @@
 //! that each stays prepared. On SQLite each row has its own statement: SQLite journals the changes of a multi-row
 //! statement, soon in a file, for the case that one of its rows fails.
 
+use std::mem;
 use std::sync::LazyLock;
 
 use alloy_primitives::B256;
@@ -47,9 +48,11 @@ pub(crate) const QUOTES_PER_BATCH: usize = 256;
 static INSERTS: LazyLock<[(usize, String); 7]> =
     LazyLock::new(|| [64, 32, 16, 8, 4, 2, 1].map(|rows| (rows, insert(rows))));
 
+const COLUMNS: usize = 5;
+
 fn insert(rows: usize) -> String {
     let row = |row: usize| {
-        let first = row * 5;
+        let first = row * COLUMNS;
         format!("(${}, ${}, ${}, ${}, ${})", first + 1, first + 2, first + 3, first + 4, first + 5)
     };
     let rows = (0..rows).map(row).collect::<Vec<_>>().join(", ");
@@ -62,14 +65,33 @@ pub(crate) fn next_chunk(waiting: usize) -> usize {
 }
 
 /// Writes one quote.
-pub(crate) fn insert_one(tx: &mut Tx<'_>, quote: &PendingQuote) -> Result<(), StoreError> {
-    insert_chunk(tx, std::slice::from_ref(quote))
+pub(crate) fn insert_one(tx: &mut Tx<'_>, PendingQuote { quote, .. }: &mut PendingQuote) -> Result<(), StoreError> {
+    let sql = statement(1)?;
+    // The text is lent to the statement, which would need a copy of its own.
+    let args: [Value; COLUMNS] = [
+        quote.request_id.into(),
+        quote.order_id.into(),
+        Value::Int(quote.created_at),
+        Value::Int(quote.expires_at),
+        Value::Text(mem::take(&mut quote.body)),
+    ];
+    let inserted = tx.execute(sql, &args);
+    let [.., body] = args;
+    if let Value::Text(body) = body {
+        quote.body = body;
+    }
+    inserted.map(drop)
+}
+
+fn statement(rows: usize) -> Result<&'static str, StoreError> {
+    let found = INSERTS.iter().find(|(size, _)| *size == rows);
+    found.map(|(_, sql)| sql.as_str()).ok_or(StoreError::ManyRows(rows))
 }
 
 /// Writes as many quotes as [`next_chunk`] gave. All of them are in or none is.
 pub(crate) fn insert_chunk(tx: &mut Tx<'_>, quotes: &[PendingQuote]) -> Result<(), StoreError> {
-    let (_, sql) = INSERTS.iter().find(|(rows, _)| *rows == quotes.len()).ok_or(StoreError::ManyRows(quotes.len()))?;
-    let mut args = Vec::with_capacity(quotes.len() * 5);
+    let sql = statement(quotes.len())?;
+    let mut args = Vec::with_capacity(quotes.len() * COLUMNS);
     for PendingQuote { quote, .. } in quotes {
         args.push(quote.request_id.into());
         args.push(quote.order_id.into());

@@ -58,8 +58,8 @@ impl Batch {
         self.quotes.push(quote);
     }
 
-    pub(crate) fn next_quote(&self) -> Option<&PendingQuote> {
-        self.quotes.get(self.tried.len())
+    pub(crate) fn next_quote(&mut self) -> Option<&mut PendingQuote> {
+        self.quotes.get_mut(self.tried.len())
     }
 
     pub(crate) fn tried(&mut self, result: Result<(), StoreError>) {
