@@ -151,11 +151,15 @@ impl Quoter {
                 };
                 // The number of pools is known once a route is priced; most take one.
                 let first = usize::from(payout.market.is_some());
-                let draft = price(first).and_then(|draft| match pools(draft.destination_swap()) {
-                    more if more > first => price(more),
-                    _ => Ok(draft),
-                });
-                best = better(best, draft, ask.trade);
+                let mut draft = price(first);
+                let more = draft.as_ref().map_or(first, |draft| pools(draft.destination_swap()));
+                if more > first {
+                    draft = price(more);
+                }
+                // Drafts are large: only the better one is moved.
+                if beats(&draft, &best, ask.trade) {
+                    best = draft;
+                }
             }
         }
         Ok(best?.quote(fresh)?)
@@ -287,23 +291,15 @@ fn bounded(refusal: Refusal, ask: &Ask, route: Route<'_>, rates: &Rates<'_>) -> 
     }
 }
 
-/// The better of two drafts: more output, or less input. A draft beats a refusal, and any refusal beats "no route".
-fn better<'a>(
-    best: Result<Draft<'a>, QuoteError>,
-    other: Result<Draft<'a>, QuoteError>,
-    trade: Trade,
-) -> Result<Draft<'a>, QuoteError> {
-    match (best, other) {
-        (Ok(best), Ok(other)) => {
-            let wins = match trade {
-                Trade::ExactInput => other.output() > best.output(),
-                Trade::ExactOutput | Trade::ExpectedOutput => other.input() < best.input(),
-            };
-            Ok(if wins { other } else { best })
-        }
-        (Ok(draft), Err(_)) | (Err(_), Ok(draft)) => Ok(draft),
-        (Err(QuoteError::Refused(Refusal::NoRoute)), Err(other)) => Err(other),
-        (Err(best), Err(_)) => Err(best),
+/// More output, or less input. A draft beats a refusal, and any refusal beats "no route".
+fn beats(draft: &Result<Draft<'_>, QuoteError>, best: &Result<Draft<'_>, QuoteError>, trade: Trade) -> bool {
+    match (draft, best) {
+        (Ok(draft), Ok(best)) => match trade {
+            Trade::ExactInput => draft.output() > best.output(),
+            Trade::ExactOutput | Trade::ExpectedOutput => draft.input() < best.input(),
+        },
+        (Ok(_), Err(_)) | (Err(_), Err(QuoteError::Refused(Refusal::NoRoute))) => true,
+        (Err(_), _) => false,
     }
 }
 
