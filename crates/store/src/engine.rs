@@ -162,7 +162,7 @@ impl Store {
                 }
             };
             self.inner.money.send(unit).await.map_err(|_| StoreError::Closed)?;
-            measure::queue_of("money", &self.inner.money);
+            measure::money_queued(measure::depth(&self.inner.money));
             // A thread that ended without an answer may have committed first.
             answer.await.unwrap_or_else(|_| Err(StoreError::CommitUnknown.into()))
         }
@@ -185,7 +185,7 @@ impl Store {
             mpsc::error::TrySendError::Full(_) => StoreError::Busy,
             mpsc::error::TrySendError::Closed(_) => StoreError::Closed,
         })?;
-        measure::queue_of("quotes", &self.inner.quotes);
+        measure::quotes_queued(measure::depth(&self.inner.quotes));
         Ok(Saving(answer))
     }
 

@@ -50,13 +50,22 @@ impl Counts {
     }
 }
 
-pub(crate) fn queue_depth(queue: &'static str, waiting: usize) {
+// A name in the code costs nothing: a quote changes the depth of its queue twice.
+pub(crate) fn money_queued(waiting: usize) {
+    metrics::gauge!("store_queue_depth", "queue" => "money").set(waiting as f64);
+}
+
+pub(crate) fn quotes_queued(waiting: usize) {
+    metrics::gauge!("store_queue_depth", "queue" => "quotes").set(waiting as f64);
+}
+
+pub(crate) fn reads_queued(queue: &'static str, waiting: usize) {
     metrics::gauge!("store_queue_depth", "queue" => queue).set(waiting as f64);
 }
 
 /// The depth as the sender sees it: a queue that nobody takes from still shows its depth.
-pub(crate) fn queue_of<T>(queue: &'static str, sender: &tokio::sync::mpsc::Sender<T>) {
-    queue_depth(queue, sender.max_capacity() - sender.capacity());
+pub(crate) fn depth<T>(sender: &tokio::sync::mpsc::Sender<T>) -> usize {
+    sender.max_capacity() - sender.capacity()
 }
 
 pub(crate) fn wal_bytes(bytes: u64) {

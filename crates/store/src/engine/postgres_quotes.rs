@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::{mpsc, watch};
 
-use super::measure::{Counts, queue_depth};
+use super::measure::{Counts, quotes_queued};
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_chunk, next_chunk};
 use super::watchdog::Waiting;
 use crate::connection::Link;
@@ -28,7 +28,7 @@ pub(crate) fn start(
             {
                 batch.push(quote);
             }
-            queue_depth("quotes", quotes.len());
+            quotes_queued(quotes.len());
             write(&mut link, batch, &counts, &waiting);
         }
     })

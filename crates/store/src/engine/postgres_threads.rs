@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use postgres::IsolationLevel;
 use tokio::sync::mpsc;
 
-use super::measure::{Counts, queue_depth};
+use super::measure::{Counts, money_queued};
 use super::read_queue::Priority;
 use super::unit::{ReadUnit, Unit, Verdict};
 use super::watchdog::{Waiting, Watchdog};
@@ -88,7 +88,7 @@ impl Pool {
     fn next(&self) -> Option<Box<dyn Unit>> {
         let mut money = self.money.lock().unwrap_or_else(PoisonError::into_inner);
         let unit = money.blocking_recv()?;
-        queue_depth("money", money.len());
+        money_queued(money.len());
         Some(unit)
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-use super::measure::queue_depth;
+use super::measure::reads_queued;
 use super::unit::ReadUnit;
 use crate::StoreError;
 use crate::thread::yield_to_others;
@@ -43,7 +43,7 @@ pub(crate) fn next(queue: &ReadQueue) -> Option<ReadUnit> {
         let read = {
             let mut reads = queue.reads.lock().unwrap_or_else(PoisonError::into_inner);
             let read = reads.blocking_recv()?;
-            queue_depth(queue.name, reads.len());
+            reads_queued(queue.name, reads.len());
             read
         };
         // A read without a caller has no effect.

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tracing::error;
 
 use super::group_commit::GroupCommit;
-use super::measure::{Counts, queue_depth};
+use super::measure::{Counts, money_queued, quotes_queued};
 use super::quote_insert::{PendingQuote, QUOTES_PER_BATCH, insert_one};
 use super::read_queue::Priority;
 use super::sqlite_batch::Batch;
@@ -85,8 +85,8 @@ impl From<rusqlite::Error> for Gone {
 impl Writer {
     fn run(mut self) {
         while let Some(batch) = self.wait() {
-            queue_depth("money", self.money.len());
-            queue_depth("quotes", self.quotes.len());
+            money_queued(self.money.len());
+            quotes_queued(self.quotes.len());
             self.write(batch, true);
         }
     }
