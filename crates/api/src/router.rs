@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, MatchedPath, Request, State};
-use axum::http::{Method, StatusCode, header};
+use axum::http::{Method, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use metrics::{counter, histogram};
 use serde_json::Value;
 use tower_http::catch_panic::CatchPanicLayer;
 use tracing::{Instrument, info_span};
@@ -19,6 +18,10 @@ use crate::error::ApiError;
 use crate::json::{MAX_BODY, MAX_URI};
 use crate::openapi::{described, pages};
 use crate::{App, cors, limits, lives, retirement};
+
+mod answered;
+
+use answered::Answered;
 
 /// No answer may take longer; what a handler began in the store goes on without its caller.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,7 +40,15 @@ pub fn operating_router(app: App) -> Router {
     served(router, app, Preflights::new(&Value::Null))
 }
 
+/// All that the layer of every call reads, as one pointer.
+struct Layer {
+    app: App,
+    preflights: Preflights,
+    answered: Answered,
+}
+
 fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
+    let layer = Arc::new(Layer { app: app.clone(), preflights, answered: Answered::default() });
     router
         .fallback(|| async { ApiError::NoSuchPath })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
@@ -45,7 +56,7 @@ fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
         // that is below it.
         .layer((
             CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| opened(ApiError::Internal.into_response())),
-            middleware::from_fn_with_state((app.clone(), Arc::new(preflights)), pass),
+            middleware::from_fn_with_state(layer, pass),
             DefaultBodyLimit::max(MAX_BODY),
         ))
         .with_state(app)
@@ -62,38 +73,34 @@ fn opened(mut response: Response) -> Response {
 
 /// Every call is answered in time, observed, counted against its caller's limit, and done once under its name, in this
 /// order. Browsers may read every answer, and every answer of a route that retires says so.
-async fn pass(State((app, preflights)): State<(App, Arc<Preflights>)>, request: Request, next: Next) -> Response {
+async fn pass(State(layer): State<Arc<Layer>>, request: Request, next: Next) -> Response {
     let retires = retirement::is_about(request.uri().path());
-    let mut response = answer(&app, &preflights, request, next).await;
+    let mut response = answer(&layer, request, next).await;
     if retires {
-        app.retirement.announce(response.headers_mut());
+        layer.app.retirement.announce(response.headers_mut());
     }
     response
 }
 
-async fn answer(app: &App, preflights: &Preflights, request: Request, next: Next) -> Response {
+async fn answer(layer: &Layer, request: Request, next: Next) -> Response {
     if request.method() == Method::OPTIONS {
-        return preflights.answer(&request);
+        return layer.preflights.answer(&request);
     }
     if request.uri().path_and_query().is_some_and(|address| address.as_str().len() > MAX_URI) {
         return opened(ApiError::UriTooLong { most: MAX_URI }.into_response());
     }
-    match tokio::time::timeout(TIMEOUT, observe(app, request, next)).await {
+    match tokio::time::timeout(TIMEOUT, observe(layer, request, next)).await {
         Ok(response) => opened(response),
         Err(_) => opened(ApiError::TimedOut.into_response()),
     }
 }
 
 /// One span per call, and what it took. Queries, headers and bodies are not logged: keys and addresses are in them.
-async fn observe(app: &App, request: Request, next: Next) -> Response {
+async fn observe(layer: &Layer, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
     let span = info_span!("call", http.method = %request.method(), http.route = %route);
     let started = Instant::now();
-    let response = limits::admit(app, request, next).instrument(span).await;
-    let status = response.status();
-    let class = if status.is_server_error() && status != StatusCode::SERVICE_UNAVAILABLE { "error" } else { "ok" };
-    counter!("causeway_http_requests_total", "route" => route.clone(), "status" => status.as_str().to_owned())
-        .increment(1);
-    histogram!("causeway_http_seconds", "route" => route, "class" => class).record(started.elapsed());
+    let response = limits::admit(&layer.app, request, next).instrument(span).await;
+    layer.answered.record(&route, response.status(), started.elapsed());
     response
 }
