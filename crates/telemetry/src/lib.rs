@@ -1,6 +1,7 @@
 //! Logs and metrics of a process. A crate of its own, because every request passes through the subscriber of its logs,
 //! which is built where it is put together: `causeway`, which puts all else together, is built with little optimisation.
 
+use std::io::IsTerminal;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// Logs go to standard error, so that a command's own output can be piped. The filter is the one `asked` for, if it can
-/// be read, else the `default` level.
+/// Logs go to standard error, so that a command's own output can be piped, in colour only to a terminal. The filter is
+/// the one `asked` for, if it can be read, else the `default` level.
 pub fn start_logging(format: LogFormat, asked: Option<&str>, default: &str) {
     // The websocket library is silenced: the chain follower reports lost connections itself.
     let default = format!("{default},alloy_pubsub=off,alloy_transport_ws=off");
@@ -27,6 +28,7 @@ pub fn start_logging(format: LogFormat, asked: Option<&str>, default: &str) {
         .with_writer(std::io::stderr)
         .with_span_events(FmtSpan::NONE)
         .with_target(false);
+    let builder = if std::io::stderr().is_terminal() { builder } else { builder.with_ansi(false) };
     // A second start in one process, as in tests, keeps the first subscriber.
     let _ = match format {
         LogFormat::Text => builder.try_init(),
