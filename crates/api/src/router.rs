@@ -40,15 +40,15 @@ pub fn operating_router(app: App) -> Router {
     served(router, app, Preflights::new(&Value::Null))
 }
 
-/// All that the layer of every call reads, as one pointer.
-struct Layer {
+/// All that [`pass`] reads for a call. Every call copies it, so it is one pointer.
+struct PassState {
     app: App,
     preflights: Preflights,
     answered: Answered,
 }
 
 fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
-    let layer = Arc::new(Layer { app: app.clone(), preflights, answered: Answered::default() });
+    let state = Arc::new(PassState { app: app.clone(), preflights, answered: Answered::default() });
     router
         .fallback(|| async { ApiError::NoSuchPath })
         .method_not_allowed_fallback(|| async { ApiError::MethodNotAllowed })
@@ -56,7 +56,7 @@ fn served(router: Router<App>, app: App, preflights: Preflights) -> Router {
         // that is below it.
         .layer((
             CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| opened(ApiError::Internal.into_response())),
-            middleware::from_fn_with_state(layer, pass),
+            middleware::from_fn_with_state(state, pass),
             DefaultBodyLimit::max(MAX_BODY),
         ))
         .with_state(app)
@@ -73,34 +73,34 @@ fn opened(mut response: Response) -> Response {
 
 /// Every call is answered in time, observed, counted against its caller's limit, and done once under its name, in this
 /// order. Browsers may read every answer, and every answer of a route that retires says so.
-async fn pass(State(layer): State<Arc<Layer>>, request: Request, next: Next) -> Response {
+async fn pass(State(state): State<Arc<PassState>>, request: Request, next: Next) -> Response {
     let retires = retirement::is_about(request.uri().path());
-    let mut response = answer(&layer, request, next).await;
+    let mut response = answer(&state, request, next).await;
     if retires {
-        layer.app.retirement.announce(response.headers_mut());
+        state.app.retirement.announce(response.headers_mut());
     }
     response
 }
 
-async fn answer(layer: &Layer, request: Request, next: Next) -> Response {
+async fn answer(state: &PassState, request: Request, next: Next) -> Response {
     if request.method() == Method::OPTIONS {
-        return layer.preflights.answer(&request);
+        return state.preflights.answer(&request);
     }
     if request.uri().path_and_query().is_some_and(|address| address.as_str().len() > MAX_URI) {
         return opened(ApiError::UriTooLong { most: MAX_URI }.into_response());
     }
-    match tokio::time::timeout(TIMEOUT, observe(layer, request, next)).await {
+    match tokio::time::timeout(TIMEOUT, observe(state, request, next)).await {
         Ok(response) => opened(response),
         Err(_) => opened(ApiError::TimedOut.into_response()),
     }
 }
 
 /// One span per call, and what it took. Queries, headers and bodies are not logged: keys and addresses are in them.
-async fn observe(layer: &Layer, request: Request, next: Next) -> Response {
+async fn observe(state: &PassState, request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("unmatched", MatchedPath::as_str).to_owned();
     let span = info_span!("call", http.method = %request.method(), http.route = %route);
     let started = Instant::now();
-    let response = limits::admit(&layer.app, request, next).instrument(span).await;
-    layer.answered.record(&route, response.status(), started.elapsed());
+    let response = limits::admit(&state.app, request, next).instrument(span).await;
+    state.answered.record(&route, response.status(), started.elapsed());
     response
 }

@@ -7,7 +7,7 @@ use domain::outcome::{self, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::columns::unknown;
-use crate::stored_quote::text::{PriceText, Text, row};
+use crate::stored_quote::text::{PriceText, Text, to_json};
 use crate::stored_quote::v1::Sponsorship;
 use crate::stored_quote::version;
 use crate::{Row, StoreError};
@@ -50,7 +50,7 @@ struct AppFeePaid {
 
 /// The text of an outcome's row.
 pub(crate) fn write(outcome: &Outcome) -> String {
-    row(&OutcomeRow::from(outcome))
+    to_json(&OutcomeRow::from(outcome))
 }
 
 /// The outcome in a column.

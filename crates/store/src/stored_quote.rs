@@ -6,7 +6,8 @@
 //!
 //! Every quote is a row, at the highest rate of all that is stored, so its text is kept short: two of them fit a page
 //! of SQLite, also with pools on both sides or a sponsor. A member that is nothing is left out, and one that always has
-//! the same members is a list of them. Rows that name them are read all the same.
+//! the same members is a list of them. Rows that name them are read all the same. A list keeps its order and its length
+//! for ever: another order would be read as other figures, and an older build refuses a longer one.
 
 use domain::quote::Quote;
 use serde::Deserialize;
@@ -21,7 +22,7 @@ pub(crate) mod v1;
 
 /// The text of a quote's row.
 pub(crate) fn write(quote: &Quote) -> String {
-    text::row(&v1::Quote::from(quote))
+    text::to_json(&v1::Quote::from(quote))
 }
 
 /// The quote in a column.

@@ -50,7 +50,7 @@ impl Counts {
     }
 }
 
-// A name in the code costs nothing: a quote changes the depth of its queue twice.
+// Each quote changes the depth of its queue twice. A constant label needs no memory, one that is passed does.
 pub(crate) fn money_queued(waiting: usize) {
     metrics::gauge!("store_queue_depth", "queue" => "money").set(waiting as f64);
 }

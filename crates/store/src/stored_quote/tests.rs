@@ -5,12 +5,13 @@ use alloy_primitives::{Address, B256, U256};
 use domain::account::{Account, Vm};
 use domain::ids::ChainId;
 use domain::money::{Amount, Price, Signed, UsdMicros};
-use domain::quote::{Bound, CurrencyKey, Operation, Prices, Quote, Swap, Trade};
+use domain::quote::{Bound, CurrencyKey, Operation, OrderTerms, Prices, Quote, Swap, Trade};
 use domain::sponsorship::{Bucket, Component, SponsorAsk};
 use serde::Serialize;
+use serde::Serializer;
 use serde::de::DeserializeOwned;
 
-use super::text::{AccountText, PriceText, SignedText, row};
+use super::text::{AccountText, PriceText, SignedText, to_json};
 use super::v1::{self, read_quote};
 use super::{version, write};
 
@@ -84,6 +85,39 @@ fn each_member_of_a_list_comes_back_as_itself() {
 }
 
 #[test]
+fn terms_stand_where_they_did() {
+    let listed = r#"[1,"0x0202020202020202020202020202020202020202020202020202020202020202","0x0303030303030303030303030303030303030303","four","five","six","0x0707070707070707070707070707070707070707","0x0808080808080808080808080808080808080808",[9,"0x0909090909090909090909090909090909090909"],[10,"0x0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"],true]"#;
+    let place = |chain| CurrencyKey { chain: ChainId(chain), address: Address::repeat_byte(chain as u8).into() };
+    let terms = OrderTerms {
+        deadline: 1,
+        salt: B256::repeat_byte(2),
+        solver: Address::repeat_byte(3),
+        solver_chain: "four".into(),
+        origin_chain: "five".into(),
+        destination_chain: "six".into(),
+        origin_router: Address::repeat_byte(7),
+        destination_router: Address::repeat_byte(8),
+        deposit: place(9),
+        payout: place(10),
+        exchange: true,
+    };
+    assert_eq!(to_json(&v1::Terms::from(&terms)), listed);
+    assert_eq!(OrderTerms::from(serde_json::from_str::<v1::Terms<'_>>(listed).unwrap()), terms);
+}
+
+#[test]
+fn a_text_with_something_to_escape_is_escaped() {
+    #[derive(Serialize)]
+    struct Said<'a>(#[serde(serialize_with = "plain")] &'a str);
+    fn plain<S: Serializer>(text: &&str, serializer: S) -> Result<S::Ok, S::Error> {
+        super::text::plain(text, serializer)
+    }
+    for text in ["", "0x5f", "1.0:0.9996", " ~", "\"", "\\", "a\nb", "\u{7f}", "ü", r#"","user":"0x"#] {
+        assert_eq!(to_json(&Said(text)), serde_json::to_string(text).unwrap(), "{text}");
+    }
+}
+
+#[test]
 fn a_bridge_means_what_it_did() {
     let quote = read(BRIDGE);
     assert_eq!(quote.ask.origin, CurrencyKey { chain: ChainId(8453), address: Address::repeat_byte(1).into() });
@@ -153,7 +187,7 @@ fn a_row_of_a_later_version_is_not_taken_for_a_broken_one() {
 }
 
 fn round<T: Serialize + DeserializeOwned>(value: &T) -> (String, T) {
-    let text = row(value);
+    let text = to_json(value);
     let back = serde_json::from_str(&text).unwrap();
     (text, back)
 }
@@ -161,7 +195,7 @@ fn round<T: Serialize + DeserializeOwned>(value: &T) -> (String, T) {
 #[test]
 fn places_and_prices_are_lists_and_named_members_still_load() {
     let key = CurrencyKey { chain: ChainId(10), address: Address::repeat_byte(7).into() };
-    let text = row(&v1::Place::from(&key));
+    let text = to_json(&v1::Place::from(&key));
     assert_eq!(text, r#"[10,"0x0707070707070707070707070707070707070707"]"#);
     let named = r#"{"chain":10,"address":"0x0707070707070707070707070707070707070707"}"#;
     for text in [text.as_str(), named] {
@@ -170,7 +204,7 @@ fn places_and_prices_are_lists_and_named_members_still_load() {
     let [origin, deposit, origin_native, payout, destination, destination_native] =
         [1, 2, 3, 4, 5, 6].map(|answer| Price::new(answer, 8).unwrap());
     let prices = Prices { origin, deposit, origin_native, payout, destination, destination_native };
-    let text = row(&v1::Prices::from(prices));
+    let text = to_json(&v1::Prices::from(prices));
     assert_eq!(text, r#"["1:8","2:8","3:8","4:8","5:8","6:8"]"#);
     let named = r#"{"payout":"4:8","origin":"1:8","deposit":"2:8","origin_native":"3:8","destination":"5:8",
         "destination_native":"6:8"}"#;
@@ -217,7 +251,7 @@ fn texts_survive_storage() {
         (Vm::Svm, "JEKNVnkbo3jma5nREBBJCDoXFVeKkD56V3xKrvRmWxFG"),
     ] {
         let account = Account::parse(vm, text).unwrap();
-        let stored = row(&AccountText::from(&account));
+        let stored = to_json(&AccountText::from(&account));
         let back = Account::from(serde_json::from_str::<AccountText<'_>>(&stored).unwrap());
         assert_eq!((back.text(), back.bytes()), (account.text(), account.bytes()));
     }

@@ -15,8 +15,8 @@ use serde::de::{Deserialize, Deserializer, Error};
 use serde::ser::{Serialize, Serializer};
 use serde_json::ser::Formatter;
 
-/// The text of a row.
-pub(crate) fn row(value: &impl Serialize) -> String {
+/// A row as JSON.
+pub(crate) fn to_json(value: &impl Serialize) -> String {
     /// More than most take.
     const INITIAL_CAPACITY: usize = 2 * 1024;
     let mut out = Vec::with_capacity(INITIAL_CAPACITY);
@@ -25,7 +25,7 @@ pub(crate) fn row(value: &impl Serialize) -> String {
     String::from_utf8(out).expect("JSON is text")
 }
 
-/// Compact JSON, whose bytes are text without anything to escape.
+/// Compact JSON. A value that gives bytes gives the text between two quotes.
 #[derive(Debug)]
 struct PlainTexts;
 
@@ -37,10 +37,14 @@ impl Formatter for PlainTexts {
     }
 }
 
-/// Digits, hex and the like. Only [`row`] writes it as text: in a text `serde_json` looks at every byte for one to
-/// escape.
-fn plain<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_bytes(text.as_bytes())
+/// Digits, hex and the like, in one look at all bytes: `serde_json` looks at one after the other for one to escape.
+/// Only [`to_json`] writes it as text.
+pub(super) fn plain<S: Serializer>(text: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) & (byte != b'"') & (byte != b'\\');
+    match text.bytes().fold(true, |all, byte| all & is_plain(byte)) {
+        true => serializer.serialize_bytes(text.as_bytes()),
+        false => serializer.serialize_str(text),
+    }
 }
 
 /// An id or an address in hex.

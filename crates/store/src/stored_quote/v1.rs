@@ -18,7 +18,7 @@ use ask::Ask;
 use figures::Figures;
 pub(crate) use sponsor::Sponsorship;
 use swap::Swap;
-use terms::Terms;
+pub(crate) use terms::Terms;
 #[cfg(test)]
 pub(crate) use {
     ask::Place,

@@ -75,7 +75,9 @@ fn forge(tx: &mut Tx<'_>, at: &[B256]) -> Result<(), StoreError> {
     tx.execute(hash, &[at[1].into(), other.into()])?;
     let quote = tx.row("select quote from request where order_id = $1", &[at[2].into()])?.unwrap();
     let mut quote: Value = serde_json::from_str(quote.text(0)?).unwrap();
-    quote["figures"]["minimum"] = "1".into();
+    let minimum = &mut quote["figures"][6];
+    assert_eq!(minimum.as_str().map(|it| it.bytes().all(|digit| digit.is_ascii_digit())), Some(true), "{minimum}");
+    *minimum = "1".into();
     tx.execute("update request set quote = $2 where order_id = $1", &[at[2].into(), quote.to_string().into()])?;
     let copied = tx.execute(
         "insert into deposit (chain_id, tx_hash, ordinal, log_index, block_number, block_hash, block_time, order_id,

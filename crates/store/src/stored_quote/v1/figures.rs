@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::super::text::{PriceText, SignedText, Text};
 use super::sponsor::Sponsorship;
 
-/// Written as a list.
+/// Written as a list, whose order never changes.
 #[derive(Debug, Deserialize)]
 pub struct Figures {
     #[serde(with = "Operation")]
@@ -36,7 +36,7 @@ pub struct Figures {
 impl Serialize for Figures {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Name(#[serde(with = "Operation")] rules::Operation);
+        struct OperationName(#[serde(with = "Operation")] rules::Operation);
         let Self {
             operation,
             input,
@@ -55,7 +55,7 @@ impl Serialize for Figures {
             time_estimate_secs,
         } = self;
         let members = (
-            Name(*operation),
+            OperationName(*operation),
             input,
             deposit,
             exchanged,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::text::{Hex, Text};
 
-/// Written as a list.
+/// Written as a list, whose order never changes.
 #[derive(Debug, Deserialize)]
 pub struct Swap<'a> {
     path: Path<'a>,
@@ -53,7 +53,7 @@ impl From<Swap<'_>> for rules::Swap {
     }
 }
 
-/// Written as a list.
+/// Written as a list, whose order never changes.
 #[derive(Debug)]
 struct Path<'a>(Cow<'a, swap::Path>);
 

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::super::text::Hex;
 use super::ask::Place;
 
-/// Written as a list.
+/// Written as a list, whose order never changes.
 #[derive(Debug, Deserialize)]
 pub struct Terms<'a> {
     deadline: u32,
