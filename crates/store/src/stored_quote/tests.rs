@@ -7,9 +7,8 @@ use domain::ids::ChainId;
 use domain::money::{Amount, Price, Signed, UsdMicros};
 use domain::quote::{Bound, CurrencyKey, Operation, OrderTerms, Prices, Quote, Swap, Trade};
 use domain::sponsorship::{Bucket, Component, SponsorAsk};
-use serde::Serialize;
-use serde::Serializer;
 use serde::de::DeserializeOwned;
+use serde::{Serialize, Serializer};
 
 use super::text::{AccountText, PriceText, SignedText, to_json};
 use super::v1::{self, read_quote};

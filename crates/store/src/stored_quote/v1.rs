@@ -8,6 +8,18 @@ use serde::{Deserialize, Serialize};
 
 use super::text::Hex;
 
+/// Writes a struct as a list of its members, in the order in which it declares and reads them.
+macro_rules! as_list {
+    ($type:ty { $($member:ident),+ $(,)? }) => {
+        impl serde::Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let Self { $($member),+ } = self;
+                ($($member,)+).serialize(serializer)
+            }
+        }
+    };
+}
+
 mod ask;
 mod figures;
 mod sponsor;

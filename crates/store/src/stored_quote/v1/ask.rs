@@ -10,7 +10,6 @@ use domain::fixed_rate::FixedRate;
 use domain::ids::ChainId;
 use domain::money::{Amount, UsdMicros};
 use domain::quote as rules;
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::super::text::{AccountText, Text};
@@ -111,11 +110,7 @@ pub struct Place<'a> {
     address: AccountText<'a>,
 }
 
-impl Serialize for Place<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.chain, &self.address).serialize(serializer)
-    }
-}
+as_list!(Place<'_> { chain, address });
 
 impl<'a> From<&'a rules::CurrencyKey> for Place<'a> {
     fn from(rules::CurrencyKey { chain, address }: &'a rules::CurrencyKey) -> Self {

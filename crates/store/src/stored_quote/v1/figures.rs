@@ -3,7 +3,6 @@
 use domain::fixed_rate::{self, FixedRate};
 use domain::money::Amount;
 use domain::{fees, quote as rules};
-use serde::ser::Serializer;
 use serde::{Deserialize, Serialize};
 
 use super::super::text::{PriceText, SignedText, Text};
@@ -12,8 +11,7 @@ use super::sponsor::Sponsorship;
 /// Written as a list, whose order never changes.
 #[derive(Debug, Deserialize)]
 pub struct Figures {
-    #[serde(with = "Operation")]
-    operation: rules::Operation,
+    operation: OperationName,
     input: Text<Amount>,
     deposit: Text<Amount>,
     exchanged: Text<Amount>,
@@ -33,47 +31,23 @@ pub struct Figures {
     time_estimate_secs: u32,
 }
 
-impl Serialize for Figures {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct OperationName(#[serde(with = "Operation")] rules::Operation);
-        let Self {
-            operation,
-            input,
-            deposit,
-            exchanged,
-            paid,
-            output,
-            minimum,
-            fees,
-            top_up,
-            sponsorship,
-            fixed,
-            origin_gas,
-            slippage_bps,
-            prices,
-            time_estimate_secs,
-        } = self;
-        let members = (
-            OperationName(*operation),
-            input,
-            deposit,
-            exchanged,
-            paid,
-            output,
-            minimum,
-            fees,
-            top_up,
-            sponsorship,
-            fixed,
-            origin_gas,
-            slippage_bps,
-            prices,
-            time_estimate_secs,
-        );
-        members.serialize(serializer)
-    }
-}
+as_list!(Figures {
+    operation,
+    input,
+    deposit,
+    exchanged,
+    paid,
+    output,
+    minimum,
+    fees,
+    top_up,
+    sponsorship,
+    fixed,
+    origin_gas,
+    slippage_bps,
+    prices,
+    time_estimate_secs,
+});
 
 impl From<&rules::Figures> for Figures {
     fn from(figures: &rules::Figures) -> Self {
@@ -97,7 +71,7 @@ impl From<&rules::Figures> for Figures {
         let fixed_rate =
             |fixed_rate::Fixed { rate, market_output }| Fixed { rate: Text(rate), market_output: Text(market_output) };
         Self {
-            operation: *operation,
+            operation: OperationName(*operation),
             input: Text(*input),
             deposit: Text(*deposit),
             exchanged: Text(*exchanged),
@@ -120,7 +94,7 @@ impl From<Figures> for rules::Figures {
     fn from(figures: Figures) -> Self {
         let fixed = |Fixed { rate, market_output }| fixed_rate::Fixed { rate: rate.0, market_output: market_output.0 };
         Self {
-            operation: figures.operation,
+            operation: figures.operation.0,
             input: figures.input.0,
             deposit: figures.deposit.0,
             exchanged: figures.exchanged.0,
@@ -138,6 +112,9 @@ impl From<Figures> for rules::Figures {
         }
     }
 }
+
+#[derive(Debug, Serialize, Deserialize)]
+struct OperationName(#[serde(with = "Operation")] rules::Operation);
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "rules::Operation")]
@@ -207,12 +184,7 @@ pub struct Prices {
     destination_native: PriceText,
 }
 
-impl Serialize for Prices {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { origin, deposit, origin_native, payout, destination, destination_native } = self;
-        [origin, deposit, origin_native, payout, destination, destination_native].serialize(serializer)
-    }
-}
+as_list!(Prices { origin, deposit, origin_native, payout, destination, destination_native });
 
 impl From<rules::Prices> for Prices {
     fn from(prices: rules::Prices) -> Self {

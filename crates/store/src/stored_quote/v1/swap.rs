@@ -20,12 +20,7 @@ pub struct Swap<'a> {
     bound: Bound,
 }
 
-impl Serialize for Swap<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { path, input, output, bound } = self;
-        (path, input, output, bound).serialize(serializer)
-    }
-}
+as_list!(Swap<'_> { path, input, output, bound });
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 enum Bound {

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use alloy_primitives::{Address, B256};
 use domain::quote as rules;
-use serde::ser::Serializer;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::super::text::Hex;
 use super::ask::Place;
@@ -29,37 +28,19 @@ pub struct Terms<'a> {
     exchange: bool,
 }
 
-impl Serialize for Terms<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self {
-            deadline,
-            salt,
-            solver,
-            solver_chain,
-            origin_chain,
-            destination_chain,
-            origin_router,
-            destination_router,
-            deposit,
-            payout,
-            exchange,
-        } = self;
-        let members = (
-            deadline,
-            salt,
-            solver,
-            solver_chain,
-            origin_chain,
-            destination_chain,
-            origin_router,
-            destination_router,
-            deposit,
-            payout,
-            exchange,
-        );
-        members.serialize(serializer)
-    }
-}
+as_list!(Terms<'_> {
+    deadline,
+    salt,
+    solver,
+    solver_chain,
+    origin_chain,
+    destination_chain,
+    origin_router,
+    destination_router,
+    deposit,
+    payout,
+    exchange,
+});
 
 impl<'a> From<&'a rules::OrderTerms> for Terms<'a> {
     fn from(terms: &'a rules::OrderTerms) -> Self {
