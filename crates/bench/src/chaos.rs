@@ -56,6 +56,7 @@ use self::sends::Sends;
 use self::traffic::{Integrator, Traffic};
 use self::venue::Venue;
 use self::verdict::{Books, Tally};
+use crate::results;
 
 /// Blocks come fast, so that a run sees many of them.
 const BLOCK_TIME: Duration = Duration::from_millis(250);
@@ -129,10 +130,7 @@ pub(crate) async fn run(args: &ChaosArgs) -> Result<Report> {
         seconds: began.elapsed().as_secs(),
         ..outcome?
     };
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    results::write(args.json.as_deref(), &report)?;
     Ok(report)
 }
 

@@ -23,7 +23,7 @@ use self::service::Posting;
 use crate::client::{Client, post};
 use crate::fill::{FillArgs, Filling, latency};
 use crate::stats::{Latency, nanos, per_second};
-use crate::{cpu, processes};
+use crate::{cpu, processes, results};
 
 /// As many as a key may have. The last of them hangs when it is told to.
 const ENDPOINTS: usize = 10;
@@ -69,10 +69,7 @@ pub(crate) async fn measure(args: &DeliveryArgs) -> Result<Report> {
     let measured = Box::pin(on(&devnet, args, &progress)).await;
     devnet.shutdown().await?;
     let report = measured?;
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    results::write(args.json.as_deref(), &report)?;
     Ok(report)
 }
 

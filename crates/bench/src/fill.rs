@@ -28,6 +28,7 @@ use serde_json::Value;
 pub(crate) use self::report::{LatencyStats, Report};
 use crate::client::{Client, post};
 use crate::processes::Watched;
+use crate::results;
 
 /// The delay added to every node call in the second half.
 const FAR_NODE_DELAY: Duration = Duration::from_millis(30);
@@ -105,10 +106,7 @@ pub(crate) async fn measure(args: &FillArgs) -> Result<Report> {
         progress.say("Deposits into the venue, one per block");
         report.venue = Some(Box::pin(venue::measure(args, &progress)).await?);
     }
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    results::write(args.json.as_deref(), &report)?;
     Ok(report)
 }
 

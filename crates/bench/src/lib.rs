@@ -16,6 +16,7 @@ mod processes;
 mod quote;
 mod quoting;
 mod report;
+mod results;
 mod socket;
 mod stats;
 
@@ -24,7 +25,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use harness::Engine;
 
@@ -115,10 +116,7 @@ fn block_on(run: impl Future<Output = Result<()>>) -> Result<()> {
 async fn quote(args: &QuoteArgs) -> Result<()> {
     let report = quote::measure(args).await?;
     report.print();
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    results::write(args.json.as_deref(), &report)?;
     ensure!(report.errors() == 0, "{} requests failed", report.errors());
     Ok(())
 }

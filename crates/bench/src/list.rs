@@ -34,6 +34,7 @@ pub(crate) use self::report::Report;
 use self::report::{Bounded, EngineReport, Measured};
 use self::rows::{RECIPIENT, Rows, Template, USER};
 use crate::client::{Client, get_as, post, post_as};
+use crate::results;
 use crate::stats::{Latency, nanos};
 
 /// Calls before the measurement: the first ones prepare statements.
@@ -99,10 +100,7 @@ pub(crate) async fn measure(args: &ListArgs) -> Result<Report> {
         report.engines.push(on_engine(&devnet, *engine, args, &progress).await?);
     }
     devnet.shutdown().await?;
-    if let Some(path) = &args.json {
-        let text = serde_json::to_string_pretty(&report)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))?;
-    }
+    results::write(args.json.as_deref(), &report)?;
     Ok(report)
 }
 

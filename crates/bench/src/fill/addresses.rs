@@ -8,7 +8,6 @@
 // Milliseconds and shares are for reading; measurements stay whole numbers.
 #![allow(clippy::float_arithmetic, reason = "figures for people, not money")]
 
-use std::path::Path;
 use std::time::Duration;
 
 use alloy::primitives::{Address, U64, keccak256};
@@ -20,6 +19,7 @@ use serde::Serialize;
 use store::{Store, StoreError, Tx, Value, blocks, deposit_addresses};
 
 use super::{FILL_TIMEOUT, FillArgs, Filling, latency};
+use crate::results;
 use crate::socket::Subscription;
 use crate::stats::{Latency, nanos};
 
@@ -65,9 +65,7 @@ pub(crate) async fn measure(args: &AddressArgs) -> Result<AddressReport> {
     let sizes = Box::pin(on(&devnet, args, &progress)).await;
     devnet.shutdown().await?;
     let report = AddressReport { cores: std::thread::available_parallelism()?.get(), sizes: sizes? };
-    if let Some(path) = &args.fill.json {
-        report.write(path)?;
-    }
+    results::write(args.fill.json.as_deref(), &report)?;
     Ok(report)
 }
 
@@ -187,11 +185,6 @@ impl AddressReport {
         let (Some(none), Some(all)) = (self.sizes.first(), self.sizes.last()) else { return false };
         let most = u128::from(none.fill.p50_nanos) * u128::from(100 + MAX_PERCENT);
         u128::from(all.fill.p50_nanos) * 100 > most
-    }
-
-    fn write(&self, path: &Path) -> Result<()> {
-        let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
     }
 
     pub(crate) fn print(&self) {
