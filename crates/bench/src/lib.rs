@@ -75,6 +75,12 @@ struct QuoteArgs {
     /// Measure only this database.
     #[arg(long)]
     engine: Option<Engine>,
+    /// Another build of `causeway`: measure both by turns, each on a local network of its own.
+    #[arg(long, value_name = "BINARY")]
+    beside: Option<PathBuf>,
+    /// Turns of each build and kind, with `--beside`; fewer than six would not bound a median.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(6..=1_000))]
+    turns: u16,
     /// Folder for the databases; its disk is part of every measurement.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
@@ -114,10 +120,18 @@ fn block_on(run: impl Future<Output = Result<()>>) -> Result<()> {
 }
 
 async fn quote(args: &QuoteArgs) -> Result<()> {
-    let report = quote::measure(args).await?;
-    report.print();
-    results::write(args.json.as_deref(), &report)?;
-    ensure!(report.errors() == 0, "{} requests failed", report.errors());
+    let errors = if let Some(other) = &args.beside {
+        let comparison = Box::pin(quote::beside(args, other)).await?;
+        comparison.print();
+        results::write(args.json.as_deref(), &comparison)?;
+        comparison.errors()
+    } else {
+        let report = quote::measure(args).await?;
+        report.print();
+        results::write(args.json.as_deref(), &report)?;
+        report.errors()
+    };
+    ensure!(errors == 0, "{errors} requests failed");
     Ok(())
 }
 

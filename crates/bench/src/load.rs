@@ -31,7 +31,8 @@ pub(crate) struct Outcome {
     pub one_connection: Latency,
     pub load: Latency,
     pub load_per_second: u64,
-    /// CPU time of one request under load, both sides of the connection, in nanoseconds.
+    /// CPU time of one request under load, in nanoseconds: of the server's process, and so of both sides of the
+    /// connection where that is this one.
     pub cpu_nanos: Option<u64>,
     pub errors: u64,
     /// Text of the first failure.
@@ -46,15 +47,54 @@ struct Series {
     first_error: Option<String>,
 }
 
+/// A server to load, and the process whose CPU time it costs.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub address: SocketAddr,
+    pub request: Vec<u8>,
+    pub process: u32,
+}
+
+impl Target {
+    /// A server in this process.
+    pub(crate) fn own(address: SocketAddr, request: &[u8]) -> Self {
+        Self { address, request: request.to_vec(), process: std::process::id() }
+    }
+}
+
 /// Runs both kinds of load against one server.
-pub(crate) async fn measure(address: SocketAddr, request: Vec<u8>, effort: Effort) -> Result<Outcome> {
-    apart(async move || ask(address, &request, effort).await).await
+pub(crate) async fn measure(target: Target, effort: Effort) -> Result<Outcome> {
+    apart(async move || ask(&target, effort).await).await
+}
+
+/// Runs both kinds of load against two servers in alternating turns. The cost of a request drifts on a shared machine,
+/// and alternating spreads the drift over both.
+pub(crate) async fn by_turns(targets: [Target; 2], turns: usize, effort: Effort) -> Result<Vec<[Outcome; 2]>> {
+    apart(async move || {
+        let [one, other] = &targets;
+        let mut pairs = Vec::with_capacity(turns);
+        for turn in 0..turns {
+            // Alternate the order, so that neither always follows the other.
+            pairs.push(match turn % 2 {
+                0 => {
+                    let first = ask(one, effort).await?;
+                    [first, ask(other, effort).await?]
+                }
+                _ => {
+                    let first = ask(other, effort).await?;
+                    [ask(one, effort).await?, first]
+                }
+            });
+        }
+        Ok(pairs)
+    })
+    .await
 }
 
 /// CPU time of one request of each kind under load, in nanoseconds, measured in alternating turns: on a shared machine
 /// the cost of a request drifts from second to second, and alternating spreads the drift over both. The result is the
 /// pair of turns with the median ratio, because an event in the middle of a turn affects one kind only.
-pub(crate) async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort: Effort) -> Result<Option<[u64; 2]>> {
+pub(crate) async fn compare(targets: [Target; 2], effort: Effort) -> Result<Option<[u64; 2]>> {
     apart(async move || {
         let until = Instant::now() + effort.time * 4;
         let mut pairs = Vec::new();
@@ -62,7 +102,7 @@ pub(crate) async fn compare(address: SocketAddr, requests: [Vec<u8>; 2], effort:
         while Instant::now() < until {
             let mut costs = [0; 2];
             for kind in order {
-                let loaded = load(address, &requests[kind], Effort { time: TURN_LENGTH, ..effort }).await?;
+                let loaded = load(&targets[kind], Effort { time: TURN_LENGTH, ..effort }).await?;
                 let time = nanos(loaded.cpu.unwrap_or_default());
                 costs[kind] = time.checked_div(loaded.series.nanos.len() as u64).unwrap_or_default();
             }
@@ -98,10 +138,10 @@ where
     answer.await.context("the load ended early")?
 }
 
-async fn ask(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Outcome> {
-    sequence(address, request, Instant::now() + effort.time, WARM_UP).await?;
-    let one = sequence(address, request, Instant::now() + effort.time, MAX_IN_SEQUENCE).await?;
-    let Loaded { series, took, cpu } = load(address, request, effort).await?;
+async fn ask(target: &Target, effort: Effort) -> Result<Outcome> {
+    sequence(target, Instant::now() + effort.time, WARM_UP).await?;
+    let one = sequence(target, Instant::now() + effort.time, MAX_IN_SEQUENCE).await?;
+    let Loaded { series, took, cpu } = load(target, effort).await?;
     Ok(Outcome {
         cpu_nanos: cpu.and_then(|cpu| nanos(cpu).checked_div(series.nanos.len() as u64)),
         load_per_second: per_second(series.nanos.len(), took),
@@ -116,16 +156,17 @@ async fn ask(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Outc
 struct Loaded {
     series: Series,
     took: Duration,
-    /// CPU time of the whole process.
+    /// CPU time of the server's whole process.
     cpu: Option<Duration>,
 }
 
-async fn load(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Loaded> {
-    let (began, used) = (Instant::now(), cpu::used());
+async fn load(target: &Target, effort: Effort) -> Result<Loaded> {
+    let (began, used) = (Instant::now(), cpu::used_by(target.process));
     let until = began + effort.time;
-    let all = (0..effort.connections).map(|_| sequence(address, request, until, usize::MAX));
+    let all = (0..effort.connections).map(|_| sequence(target, until, usize::MAX));
     let all = futures::future::try_join_all(all).await?;
-    let (took, cpu) = (began.elapsed(), cpu::used().zip(used).map(|(now, before)| now.saturating_sub(before)));
+    let (took, cpu) =
+        (began.elapsed(), cpu::used_by(target.process).zip(used).map(|(now, before)| now.saturating_sub(before)));
     let mut series = Series::default();
     for one in all {
         series.nanos.extend(one.nanos);
@@ -136,17 +177,17 @@ async fn load(address: SocketAddr, request: &[u8], effort: Effort) -> Result<Loa
 }
 
 /// Sends requests on one connection until the time or the number is reached. A failure is counted and reconnects.
-async fn sequence(address: SocketAddr, request: &[u8], until: Instant, most: usize) -> Result<Series> {
-    let mut client = Client::connect(address).await.context("the server is gone")?;
+async fn sequence(target: &Target, until: Instant, most: usize) -> Result<Series> {
+    let mut client = Client::connect(target.address).await.context("the server is gone")?;
     let mut series = Series::default();
     while Instant::now() < until && series.nanos.len() < most {
         let began = Instant::now();
-        match client.send(request).await {
+        match client.send(&target.request).await {
             Ok(_) => series.nanos.push(nanos(began.elapsed())),
             Err(error) => {
                 series.errors += 1;
                 series.first_error.get_or_insert_with(|| format!("{error:#}"));
-                client = Client::connect(address).await.context("the server is gone")?;
+                client = Client::connect(target.address).await.context("the server is gone")?;
             }
         }
     }

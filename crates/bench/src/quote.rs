@@ -1,25 +1,26 @@
 //! Quotes: several kinds, on both databases, with nodes next door and far away, each group beside a baseline measured
-//! in the same minute.
+//! in the same minute. Or on the networks of two builds, by turns.
+
+mod builds;
+mod compared;
+mod kinds;
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use devnet::{Chain, Devnet, Postgres, Progress};
-use domain::api_key::KeyText;
+use devnet::{Devnet, Postgres, Progress};
 use harness::Engine;
-use serde_json::{Value, json};
 
+pub(crate) use self::builds::measure as beside;
+use self::kinds::{FROM, Kind, Place, TO, kinds};
 use crate::baseline::Baseline;
-use crate::client::{Client, post, post_as};
-use crate::load::{self, Effort};
+use crate::client::Client;
+use crate::load::{self, Effort, Target};
 use crate::quoting::Quoting;
 use crate::report::{Beside, Group, Report, Row};
 use crate::{QuoteArgs, disk};
 
-const NATIVE: &str = "0x0000000000000000000000000000000000000000";
-/// The kind that the sponsored quote is compared with.
-const EXCHANGE: &str = "USDC to USDT";
 /// The delay added to every node call in the second half.
 const FAR_NODE_DELAY: Duration = Duration::from_millis(30);
 
@@ -68,7 +69,8 @@ async fn group(
 ) -> Result<Group> {
     let quoting = Quoting::start(devnet, engine, postgres, &args.folder).await?;
     let address = quoting.service.address;
-    let kinds = kinds(devnet, &quoting.sponsor);
+    let (from, to) = (Place::of(devnet.chain(FROM)), Place::of(devnet.chain(TO)));
+    let kinds = kinds(&from, &to, &quoting.sponsor)?;
     let sample = sample(address, &kinds[1].request).await?;
     let mut group =
         Group { engine, node_delay_millis: delay.as_millis(), answer_bytes: sample.len(), rows: Vec::new() };
@@ -91,60 +93,19 @@ async fn sample(address: SocketAddr, request: &[u8]) -> Result<Vec<u8>> {
     Ok(client.send(request).await.context("no quote")?.to_vec())
 }
 
-/// One kind of quote.
-struct Kind {
-    name: &'static str,
-    request: Vec<u8>,
-    /// The kind to compare with, which differs in one thing.
-    beside: Option<&'static str>,
-}
-
 impl Kind {
     async fn row(&self, name: &'static str, address: SocketAddr, effort: Effort) -> Result<Row> {
-        let outcome = load::measure(address, self.request.clone(), effort).await;
+        let outcome = load::measure(Target::own(address, &self.request), effort).await;
         Ok(Row { name, outcome: outcome.with_context(|| name.to_owned())?, beside: None })
     }
 
     async fn compare(&self, other: &Self, address: SocketAddr, effort: Effort) -> Result<Beside> {
-        let requests = [self.request.clone(), other.request.clone()];
-        let costs = load::compare(address, requests, effort).await.context(self.name)?;
+        let targets = [self, other].map(|kind| Target::own(address, &kind.request));
+        let costs = load::compare(targets, effort).await.context(self.name)?;
         Ok(Beside {
             name: other.name,
             cpu_nanos: costs.map(|[own, _]| own),
             other_cpu_nanos: costs.map(|[_, other]| other),
         })
     }
-}
-
-fn kinds(devnet: &Devnet, sponsor: &KeyText) -> [Kind; 6] {
-    let (from, to) = (devnet.chain("base"), devnet.chain("optimism"));
-    let token = |chain: &Chain, symbol: &str| chain.token(symbol).address.to_string();
-    let body = |origin: &str, destination: &str, amount: &str| {
-        json!({
-            "user": "0x1111111111111111111111111111111111111111",
-            "recipient": "0x2222222222222222222222222222222222222222",
-            "originChainId": from.id, "originCurrency": origin,
-            "destinationChainId": to.id, "destinationCurrency": destination,
-            "amount": amount, "tradeType": "EXACT_INPUT",
-        })
-    };
-    let plain = |name, body: Value| Kind { name, request: post("/quote/v2", &body.to_string()), beside: None };
-    let (usdc, usdt) = (token(from, "USDC"), token(to, "USDT"));
-    let mut sponsored = body(&usdc, &usdt, "250000000");
-    sponsored["subsidizeFees"] = json!(true);
-    sponsored["fixedRate"] = json!("1:1");
-    [
-        plain("native bridge", body(NATIVE, NATIVE, "100000000000000000")),
-        plain("USDC bridge", body(&usdc, &token(to, "USDC"), "250000000")),
-        plain(EXCHANGE, body(&usdc, &usdt, "250000000")),
-        // The same with all fees paid by a key's wallet, and at a fixed rate.
-        Kind {
-            name: "sponsored, 1:1",
-            request: post_as(sponsor, "/quote/v2", &sponsored.to_string()),
-            beside: Some(EXCHANGE),
-        },
-        plain("ETH to USDC", body(NATIVE, &token(to, "USDC"), "100000000000000000")),
-        // Pools on both sides: the destination's token is bought with the proceeds of the origin's.
-        plain("TAIL to TAIL", body(&token(from, "TAIL"), &token(to, "TAIL"), "5000000000000000000000")),
-    ]
 }
