@@ -75,12 +75,13 @@ struct QuoteArgs {
     /// Measure only this database.
     #[arg(long)]
     engine: Option<Engine>,
-    /// Another build of `causeway`: measure both by turns, each on a local network of its own.
+    /// Another build of `causeway`: measure both by turns, each on a local network of its own. On SQLite, unless
+    /// `--engine` says otherwise, and without a baseline.
     #[arg(long, value_name = "BINARY")]
     beside: Option<PathBuf>,
-    /// Turns of each build and kind, with `--beside`; fewer than six would not bound a median.
-    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u16).range(6..=1_000))]
-    turns: u16,
+    /// Rounds of each kind: in each one, both builds have a turn. Fewer than six would not bound a median.
+    #[arg(long, requires = "beside", default_value_t = 16, value_parser = clap::value_parser!(u16).range(6..=1_000))]
+    rounds: u16,
     /// Folder for the databases; its disk is part of every measurement.
     #[arg(long, default_value_os_t = std::env::temp_dir())]
     folder: PathBuf,
@@ -121,7 +122,7 @@ fn block_on(run: impl Future<Output = Result<()>>) -> Result<()> {
 
 async fn quote(args: &QuoteArgs) -> Result<()> {
     let errors = if let Some(other) = &args.beside {
-        let comparison = Box::pin(quote::beside(args, other)).await?;
+        let comparison = Box::pin(quote::builds_by_turns(args, other)).await?;
         comparison.print();
         results::write(args.json.as_deref(), &comparison)?;
         comparison.errors()

@@ -31,8 +31,8 @@ pub(crate) struct Outcome {
     pub one_connection: Latency,
     pub load: Latency,
     pub load_per_second: u64,
-    /// CPU time of one request under load, in nanoseconds: of the server's process, and so of both sides of the
-    /// connection where that is this one.
+    /// CPU time of the server's process per request under load, in nanoseconds. It includes the client where the server
+    /// runs in this process.
     pub cpu_nanos: Option<u64>,
     pub errors: u64,
     /// Text of the first failure.
@@ -47,9 +47,11 @@ struct Series {
     first_error: Option<String>,
 }
 
-/// A server to load, and the process whose CPU time it costs.
+/// A server to load, and the process whose CPU time is counted.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
+    /// For failures.
+    pub name: &'static str,
     pub address: SocketAddr,
     pub request: Vec<u8>,
     pub process: u32,
@@ -58,7 +60,7 @@ pub(crate) struct Target {
 impl Target {
     /// A server in this process.
     pub(crate) fn own(address: SocketAddr, request: &[u8]) -> Self {
-        Self { address, request: request.to_vec(), process: std::process::id() }
+        Self { name: "the service", address, request: request.to_vec(), process: std::process::id() }
     }
 }
 
@@ -67,28 +69,28 @@ pub(crate) async fn measure(target: Target, effort: Effort) -> Result<Outcome> {
     apart(async move || ask(&target, effort).await).await
 }
 
-/// Runs both kinds of load against two servers in alternating turns. The cost of a request drifts on a shared machine,
-/// and alternating spreads the drift over both.
-pub(crate) async fn by_turns(targets: [Target; 2], turns: usize, effort: Effort) -> Result<Vec<[Outcome; 2]>> {
+/// Runs both kinds of load against two servers by turns. The cost of a request drifts on a shared machine, and turns
+/// spread the drift over both.
+pub(crate) async fn by_turns(targets: [Target; 2], rounds: usize, effort: Effort) -> Result<Vec<[Outcome; 2]>> {
     apart(async move || {
-        let [one, other] = &targets;
-        let mut pairs = Vec::with_capacity(turns);
-        for turn in 0..turns {
-            // Alternate the order, so that neither always follows the other.
-            pairs.push(match turn % 2 {
-                0 => {
-                    let first = ask(one, effort).await?;
-                    [first, ask(other, effort).await?]
-                }
-                _ => {
-                    let first = ask(other, effort).await?;
-                    [ask(one, effort).await?, first]
-                }
-            });
+        let mut all = Vec::with_capacity(rounds);
+        for round in 0..rounds {
+            all.push(in_order(round, &targets, async |target| ask(target, effort).await).await?);
         }
-        Ok(pairs)
+        Ok(all)
     })
     .await
+}
+
+/// Measures both, in an order that alternates from round to round, so that neither always follows the other.
+async fn in_order<T, O>(round: usize, both: &[T; 2], measure: impl AsyncFn(&T) -> Result<O>) -> Result<[O; 2]> {
+    let [this, other] = both;
+    if round.is_multiple_of(2) {
+        let measured = measure(this).await?;
+        return Ok([measured, measure(other).await?]);
+    }
+    let measured = measure(other).await?;
+    Ok([measure(this).await?, measured])
 }
 
 /// CPU time of one request of each kind under load, in nanoseconds, measured in alternating turns: on a shared machine
@@ -97,18 +99,14 @@ pub(crate) async fn by_turns(targets: [Target; 2], turns: usize, effort: Effort)
 pub(crate) async fn compare(targets: [Target; 2], effort: Effort) -> Result<Option<[u64; 2]>> {
     apart(async move || {
         let until = Instant::now() + effort.time * 4;
+        let cost = async |target: &Target| {
+            let loaded = load(target, Effort { time: TURN_LENGTH, ..effort }).await?;
+            let time = nanos(loaded.cpu.unwrap_or_default());
+            Ok(time.checked_div(loaded.series.nanos.len() as u64).unwrap_or_default())
+        };
         let mut pairs = Vec::new();
-        let mut order = [0, 1];
         while Instant::now() < until {
-            let mut costs = [0; 2];
-            for kind in order {
-                let loaded = load(&targets[kind], Effort { time: TURN_LENGTH, ..effort }).await?;
-                let time = nanos(loaded.cpu.unwrap_or_default());
-                costs[kind] = time.checked_div(loaded.series.nanos.len() as u64).unwrap_or_default();
-            }
-            pairs.push(costs);
-            // Alternate the order, so that neither always follows the other.
-            order.reverse();
+            pairs.push(in_order(pairs.len(), &targets, cost).await?);
         }
         Ok(median(pairs))
     })
@@ -178,7 +176,7 @@ async fn load(target: &Target, effort: Effort) -> Result<Loaded> {
 
 /// Sends requests on one connection until the time or the number is reached. A failure is counted and reconnects.
 async fn sequence(target: &Target, until: Instant, most: usize) -> Result<Series> {
-    let mut client = Client::connect(target.address).await.context("the server is gone")?;
+    let mut client = Client::connect(target.address).await.with_context(|| format!("{} is gone", target.name))?;
     let mut series = Series::default();
     while Instant::now() < until && series.nanos.len() < most {
         let began = Instant::now();
@@ -186,8 +184,8 @@ async fn sequence(target: &Target, until: Instant, most: usize) -> Result<Series
             Ok(_) => series.nanos.push(nanos(began.elapsed())),
             Err(error) => {
                 series.errors += 1;
-                series.first_error.get_or_insert_with(|| format!("{error:#}"));
-                client = Client::connect(target.address).await.context("the server is gone")?;
+                series.first_error.get_or_insert_with(|| format!("{}: {error:#}", target.name));
+                client = Client::connect(target.address).await.with_context(|| format!("{} is gone", target.name))?;
             }
         }
     }
@@ -197,6 +195,19 @@ async fn sequence(target: &Target, until: Instant, most: usize) -> Result<Series
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn the_order_alternates_and_the_results_keep_their_places() {
+        let order = std::cell::RefCell::new(Vec::new());
+        let measure = async |name: &&'static str| {
+            order.borrow_mut().push(*name);
+            Ok(*name)
+        };
+        for round in 0..4 {
+            assert_eq!(in_order(round, &["this", "other"], measure).await.unwrap(), ["this", "other"]);
+        }
+        assert_eq!(order.into_inner(), ["this", "other", "other", "this", "this", "other", "other", "this"]);
+    }
 
     #[test]
     fn the_pair_with_the_median_ratio_is_chosen() {

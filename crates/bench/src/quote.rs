@@ -12,8 +12,8 @@ use anyhow::{Context, Result};
 use devnet::{Devnet, Postgres, Progress};
 use harness::Engine;
 
-pub(crate) use self::builds::measure as beside;
-use self::kinds::{FROM, Kind, Place, TO, kinds};
+pub(crate) use self::builds::measure as builds_by_turns;
+use self::kinds::{FROM, Kind, QuotedChain, TO, kinds};
 use crate::baseline::Baseline;
 use crate::client::Client;
 use crate::load::{self, Effort, Target};
@@ -69,7 +69,7 @@ async fn group(
 ) -> Result<Group> {
     let quoting = Quoting::start(devnet, engine, postgres, &args.folder).await?;
     let address = quoting.service.address;
-    let (from, to) = (Place::of(devnet.chain(FROM)), Place::of(devnet.chain(TO)));
+    let (from, to) = (QuotedChain::of(devnet.chain(FROM)), QuotedChain::of(devnet.chain(TO)));
     let kinds = kinds(&from, &to, &quoting.sponsor)?;
     let sample = sample(address, &kinds[1].request).await?;
     let mut group =
@@ -78,7 +78,7 @@ async fn group(
     group.rows.push(kinds[1].row("baseline", baseline.address, effort).await?);
     for kind in kinds.iter().filter(|kind| args.only.as_ref().is_none_or(|only| kind.name.contains(only))) {
         let mut row = kind.row(kind.name, address, effort).await?;
-        if let Some(other) = kinds.iter().find(|other| kind.beside == Some(other.name)) {
+        if let Some(other) = kinds.iter().find(|other| kind.compared_with == Some(other.name)) {
             row.beside = Some(kind.compare(other, address, effort).await?);
         }
         group.rows.push(row);

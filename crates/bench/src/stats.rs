@@ -25,25 +25,30 @@ impl Latency {
     }
 }
 
-/// The median of a series of shares, and the bounds within which the true one lies with a certainty of 95 %.
+/// The median of a sample of shares, and the bounds within which the true median lies with a certainty of 95 %.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub(crate) struct Spread {
+pub(crate) struct MedianInterval {
     pub median: f64,
     pub low: f64,
     pub high: f64,
 }
 
-impl Spread {
-    /// None for an empty series. The bounds are values of the series: they assume nothing about how it is distributed.
+impl MedianInterval {
+    /// The smallest sample that bounds a median with this certainty.
+    const MIN_VALUES: usize = 6;
+
+    /// None for a smaller sample. The bounds are values of it: they assume nothing about how the values are distributed.
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
+        if values.len() < Self::MIN_VALUES {
+            return None;
+        }
         values.sort_by(f64::total_cmp);
-        // The smallest rank that the median of as many fair draws reaches in 95 of 100 series.
-        let half = values.len() as f64 / 2.0;
-        let outside = (half - 0.98 * (values.len() as f64).sqrt()).max(0.0) as usize;
-        let at = |index: usize| values.get(index).copied();
-        let last = values.len().checked_sub(1)?;
-        let median = f64::midpoint(at(last / 2)?, at(values.len() / 2)?);
-        Some(Self { median, low: at(outside)?, high: at(last - outside)? })
+        let last = values.len() - 1;
+        // Each value is above the true median or below it, like the sides of a coin. At most 2.5 % of series of tosses
+        // have as few of one side as are left out here: the normal approximation, rounded outwards.
+        let left_out_per_side = (last as f64 / 2.0 - 0.98 * (values.len() as f64).sqrt()).max(0.0) as usize;
+        let median = f64::midpoint(values[last / 2], values[values.len() / 2]);
+        Some(Self { median, low: values[left_out_per_side], high: values[last - left_out_per_side] })
     }
 }
 
@@ -82,13 +87,32 @@ mod tests {
         assert_eq!(Latency::of(Vec::new()), Latency { count: 0, p10_nanos: 0, p50_nanos: 0, p99_nanos: 0 });
     }
 
+    /// The values are their own ranks.
+    fn interval_of_ranks(count: u32) -> Option<MedianInterval> {
+        MedianInterval::of((0..count).rev().map(f64::from).collect())
+    }
+
     #[test]
-    fn a_spread_leaves_out_as_many_values_on_either_side() {
-        let shares = |count: u32| Spread::of((0..count).rev().map(f64::from).collect());
-        assert_eq!(shares(15), Some(Spread { median: 7.0, low: 3.0, high: 11.0 }));
-        assert_eq!(shares(100), Some(Spread { median: 49.5, low: 40.0, high: 59.0 }));
-        assert_eq!(shares(1), Some(Spread { median: 0.0, low: 0.0, high: 0.0 }));
-        assert_eq!(shares(0), None);
+    fn a_median_has_as_many_values_outside_its_bounds_on_either_side() {
+        let interval = |median, low, high| Some(MedianInterval { median, low, high });
+        assert_eq!(interval_of_ranks(5), None);
+        assert_eq!(interval_of_ranks(6), interval(2.5, 0.0, 5.0));
+        assert_eq!(interval_of_ranks(15), interval(7.0, 3.0, 11.0));
+        assert_eq!(interval_of_ranks(24), interval(11.5, 6.0, 17.0));
+    }
+
+    #[test]
+    fn the_bounds_have_their_certainty_by_the_binomial_distribution() {
+        for count in 6..=500_u32 {
+            let left_out = interval_of_ranks(count).unwrap().low as u32;
+            // The chance that no more values than these are on one side of the true median.
+            let (mut chance, mut tail) = (0.5_f64.powi(count.cast_signed()), 0.0);
+            for below in 0..=left_out {
+                tail += chance;
+                chance *= f64::from(count - below) / f64::from(below + 1);
+            }
+            assert!(tail <= 0.025, "{left_out} of {count} are left out on each side: {tail}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The service in a process of its own: started, killed and restarted by tests and benchmarks.
+//! The service in a process of its own: started, killed and restarted by tests and by the chaos run.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -23,11 +23,6 @@ impl Served {
         if let Some(point) = crash_at {
             program.env(crate::crash::VARIABLE, point);
         }
-        Self::spawn(program)
-    }
-
-    /// Runs a command that is complete.
-    pub fn spawn(mut program: Command) -> Result<Self> {
         Ok(Self(program.spawn()?))
     }
 

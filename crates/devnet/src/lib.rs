@@ -22,7 +22,7 @@ mod mining;
 mod networks;
 mod port;
 mod postgres;
-mod process;
+pub mod process;
 mod progress;
 mod proxy;
 mod rng;

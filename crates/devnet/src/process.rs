@@ -13,7 +13,8 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::{Signal, killpg};
+pub use nix::sys::signal::Signal;
+use nix::sys::signal::killpg;
 use nix::unistd::Pid;
 
 const WATCHDOG: &str = r#"
@@ -45,7 +46,7 @@ exit "$code"
 
 /// The program to run.
 #[derive(Debug)]
-pub(crate) struct Program<'a> {
+pub struct Program<'a> {
     pub name: String,
     pub path: &'a Path,
     pub args: Vec<OsString>,
@@ -58,7 +59,7 @@ pub(crate) struct Program<'a> {
 }
 
 #[derive(Debug)]
-pub(crate) struct Process {
+pub struct Process {
     name: String,
     shell: Child,
     /// Held open for as long as the child may live.
@@ -67,7 +68,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn start(program: Program<'_>) -> Result<Self> {
+    pub fn start(program: Program<'_>) -> Result<Self> {
         let Program { name, path, args, dir, dir_is_temporary, last_signal } = program;
         let log = dir.join(format!("{}.log", name.replace(' ', "-")));
         let out = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
@@ -83,7 +84,7 @@ impl Process {
 
     /// The id of the program itself, which the shell has started; none where the system does not say, or when it is
     /// gone.
-    pub(crate) fn id(&self) -> Option<u32> {
+    pub fn id(&self) -> Option<u32> {
         let shell = self.shell.id();
         let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).ok()?;
         let name = |id: &u32| fs::read_to_string(format!("/proc/{id}/comm")).unwrap_or_default();
@@ -92,21 +93,21 @@ impl Process {
     }
 
     /// Fails with the end of the child's output once it has ended.
-    pub(crate) fn check(&mut self) -> Result<()> {
+    pub fn check(&mut self) -> Result<()> {
         match self.shell.try_wait()? {
             None => Ok(()),
             Some(status) => bail!("{} ended early ({status}):\n{}", self.name, self.output()),
         }
     }
 
-    pub(crate) fn output(&self) -> String {
+    pub fn output(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
 
     /// Asks the child to end and waits for it; kills it if it does not within `patience`.
-    pub(crate) async fn stop(mut self, signal: Signal, patience: Duration) -> Result<ExitStatus> {
+    pub async fn stop(mut self, signal: Signal, patience: Duration) -> Result<ExitStatus> {
         if let Some(pipe) = &mut self.pipe {
             // A failed write means the shell is gone already: waiting tells how.
             drop(writeln!(pipe, "{}", plain(signal)));

@@ -14,7 +14,7 @@ mod world;
 
 pub use crate::events::publish;
 pub use crate::permit::{permit_domain, sign_permit};
-pub use crate::program::{LOG_FILTER, Program, program};
+pub use crate::program::Program;
 pub use crate::quote::ask;
 pub use crate::receiver::{Judged, Post, Receiver, judge};
 pub use crate::smart_account::{

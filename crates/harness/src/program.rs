@@ -1,26 +1,11 @@
 //! The service as a program: a process that can be killed, and whose CPU and memory are its own.
 
 use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, ensure};
 use causeway::served::Served;
-
-/// Warnings of the service, without those about nodes that a measurement takes away.
-pub const LOG_FILTER: &str = "warn,alloy_pubsub=off,alloy_transport_ws=off";
-
-/// The command that runs a build of the service: another one, or this program, which contains the whole service.
-pub fn program(binary: Option<&Path>) -> Result<Command> {
-    match binary {
-        Some(path) => Ok(Command::new(path)),
-        None => {
-            let mut command = Command::new(std::env::current_exe()?);
-            command.arg("causeway");
-            Ok(command)
-        }
-    }
-}
 
 /// The way to run the binary: another build of it, or this program, which contains the whole service.
 #[derive(Clone, Debug)]
@@ -33,7 +18,14 @@ pub struct Program {
 
 impl Program {
     pub fn command(&self) -> Result<Command> {
-        program(self.binary.as_deref())
+        match &self.binary {
+            Some(path) => Ok(Command::new(path)),
+            None => {
+                let mut command = Command::new(std::env::current_exe()?);
+                command.arg("causeway");
+                Ok(command)
+            }
+        }
     }
 
     #[expect(clippy::disallowed_methods, reason = "the log filter is the choice of whoever runs the benchmark")]
@@ -41,7 +33,7 @@ impl Program {
         let mut command = self.command()?;
         command.stdout(Stdio::null()).stderr(File::options().create(true).append(true).open(&self.log)?);
         if std::env::var_os("RUST_LOG").is_none() {
-            command.env("RUST_LOG", LOG_FILTER);
+            command.env("RUST_LOG", "warn,alloy_pubsub=off,alloy_transport_ws=off");
         }
         Served::start(command, "all", &self.config, crash_at)
     }

@@ -19,12 +19,12 @@ pub(crate) const TO: &str = "optimism";
 
 /// A chain as a quote names it: its id, and the addresses of its tokens by symbol.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct QuotedChain {
     pub id: u64,
     pub tokens: BTreeMap<String, String>,
 }
 
-impl Place {
+impl QuotedChain {
     pub(crate) fn of(chain: &Chain) -> Self {
         let tokens = chain.tokens.iter().map(|token| (token.symbol.clone(), token.address.to_string()));
         Self { id: chain.id, tokens: tokens.collect() }
@@ -40,12 +40,12 @@ impl Place {
 pub(crate) struct Kind {
     pub name: &'static str,
     pub request: Vec<u8>,
-    /// The kind to compare with, which differs in one thing.
-    pub beside: Option<&'static str>,
+    /// The kind that it is compared with, which differs in one thing.
+    pub compared_with: Option<&'static str>,
 }
 
 /// All kinds, from one chain to the other. The sponsored one is asked for with this key.
-pub(crate) fn kinds(from: &Place, to: &Place, sponsor: &KeyText) -> Result<[Kind; 6]> {
+pub(crate) fn kinds(from: &QuotedChain, to: &QuotedChain, sponsor: &KeyText) -> Result<[Kind; 6]> {
     let body = |origin: &str, destination: &str, amount: &str| {
         json!({
             "user": "0x1111111111111111111111111111111111111111",
@@ -55,7 +55,7 @@ pub(crate) fn kinds(from: &Place, to: &Place, sponsor: &KeyText) -> Result<[Kind
             "amount": amount, "tradeType": "EXACT_INPUT",
         })
     };
-    let plain = |name, body: Value| Kind { name, request: post("/quote/v2", &body.to_string()), beside: None };
+    let plain = |name, body: Value| Kind { name, request: post("/quote/v2", &body.to_string()), compared_with: None };
     let (usdc, usdt) = (from.token("USDC")?, to.token("USDT")?);
     let mut sponsored = body(usdc, usdt, "250000000");
     sponsored["subsidizeFees"] = json!(true);
@@ -68,7 +68,7 @@ pub(crate) fn kinds(from: &Place, to: &Place, sponsor: &KeyText) -> Result<[Kind
         Kind {
             name: "sponsored, 1:1",
             request: post_as(sponsor, "/quote/v2", &sponsored.to_string()),
-            beside: Some(EXCHANGE),
+            compared_with: Some(EXCHANGE),
         },
         plain("ETH to USDC", body(NATIVE, to.token("USDC")?, "100000000000000000")),
         // Pools on both sides: the destination's token is bought with the proceeds of the origin's.
